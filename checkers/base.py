@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from dethrone.harness.core.clock import Ns
 from dethrone.harness.core.events import FaultEvent
+from dethrone.harness.core.interfaces import declared
 from dethrone.harness.core.plan import Plan
 from dethrone.harness.core.promise import Promise, borne_as
 from dethrone.harness.core.verdict import Finding, Kind, Verdict
@@ -136,10 +137,6 @@ def breaks_nothing(history: History, plan: Plan) -> bool:
     return not plan.schedule.steps and not history.of(FaultEvent)
 
 
-TIMING = frozenset({"clock", "drift"})
-"""Fault kinds that make clocks run apart: what rests on time (leases) is owed only where everything is."""
-
-
 class _Beyond:
     """Which faults, fed in order, went beyond one map of tolerated faults, and from when to when."""
 
@@ -208,7 +205,7 @@ class Excuses:
 
     def timing(self, until: Ns) -> str | None:
         """As ``safety``, of what rests on clocks: they may also run apart by a fault under which only safety holds."""
-        apart = ((since, why) for since, kind, why in self._liveness.foreign if kind in TIMING)
+        apart = ((since, why) for since, kind, why in self._liveness.foreign if declared(kind).harms == "clock")
         return self.safety(until) or next((why for since, why in apart if since <= until), None)
 
     def liveness(self, lo: Ns, hi: Ns) -> str | None:

@@ -9,8 +9,8 @@ writes; and no more than a fifth of the time lost to noise (``dethrone.checkers.
 * ``leader-in-majority``: a partition cut a node off while the leader kept two-way links to a majority;
 * ``minority-cut``: a partition left some voter without two-way links to a majority while others still had them;
 * ``majority-without-leader``: a partition left a majority connected, and the leader out of it;
-* ``leader-killed``, ``follower-killed`` (kill or stop); ``leader-paused``, ``follower-paused``; ``clock-stepped``;
-  ``restarted``.
+* what kinds of faults declare (``FaultTraits.owes``, ``shows``): one of the kind hit the leader, or a node that was
+  certainly not it, or any node: ``leader-killed``, ``follower-paused``, ``clock-stepped``, ``restarted`` …
 
 Asked by the plan (``Plan.evidence``), of the phases of the run: in its warm-up, under faults and in the quiet phase
 after the last heal a quorum reported its status, and of the writes asked for then at least one in ten was acknowledged.
@@ -34,7 +34,7 @@ from dethrone.checkers.recognition import no_term
 from dethrone.harness.core.clock import SECOND, Ns
 from dethrone.harness.core.events import TRACE_MALFORMED, FaultEvent, Invoke, Mark, NodeProcess, Noise, Observed, Return
 from dethrone.harness.core.history import History
-from dethrone.harness.core.interfaces import Unmet
+from dethrone.harness.core.interfaces import Shown, Unmet, declarations, declared
 from dethrone.harness.core.plan import Plan
 from dethrone.harness.core.promise import NOISE_SHARE_MAX_PERCENT, Channel, Promise
 from dethrone.harness.core.verdict import Verdict
@@ -85,11 +85,12 @@ class Coverage(Base):
             missing.append("no write was acknowledged; check the errors of the operations")
         by_phase = _writes_by_phase(history, written)
         missing += _phases(history, promise, plan, by_phase)
+        known = obligations()
         for name in plan.schedule.obligations:
-            if name not in OBLIGATIONS:
+            if name not in known:
                 missing.append(f"the schedule asks for {name!r}, which is no known obligation")
             elif not shown[name]:
-                missing.append(f"{name} never happened; {OBLIGATIONS[name]}")
+                missing.append(f"{name} never happened; {known[name]}")
         faults = history.of(FaultEvent)
         noise = disturbance(history, promise, plan)
         figures = noise_figures(history, plan, noise)
@@ -126,31 +127,47 @@ class Coverage(Base):
             return ()
         shown = shown_by_faults(history, timeline(history, promise, plan), votes_needed(promise, len(plan.voters)))
         happened = {event.kind for event in history.of(FaultEvent) if event.outcome == "installed"}
-        owed = [name for name in plan.schedule.obligations if name in OBLIGATIONS and not shown[name]]
-        out = [Unmet(what=name, kinds=_KINDS.get(name, ("partition",))) for name in owed]
+        known = obligations()
+        owed = [name for name in plan.schedule.obligations if name in known and not shown[name]]
+        out = [Unmet(what=name, kinds=_kinds_that_show(name)) for name in owed]
         return [*out, *(Unmet(what=kind, kinds=(kind,)) for kind in plan.schedule.kinds if kind not in happened)]
 
 
 _LONGER = "give the run more time, or another seed"
-OBLIGATIONS: Mapping[str, str] = {
+_OF_THE_GRAPH: Mapping[str, str] = {
     "leader-cut-off": f"{_LONGER}, or a partition whose victim is the leader",
     "leader-isolated": f"{_LONGER}, or isolate the leader",
     "leader-in-majority": f"{_LONGER}, or a partition whose victims are followers",
     "minority-cut": f"{_LONGER}, or a partition into halves",
     "majority-without-leader": f"{_LONGER}, or a partition whose victim is the leader",
-    "leader-killed": f"{_LONGER}, or kill the leader",
-    "follower-killed": f"{_LONGER}, or kill a follower",
-    "leader-paused": f"{_LONGER}, or pause the leader",
-    "follower-paused": f"{_LONGER}, or pause a follower",
-    "clock-stepped": f"{_LONGER}; `dethrone doctor` says whether clocks can be moved here",
-    "restarted": f"{_LONGER}, or a restart fault",
 }
-"""Every obligation, with what to do if it is unmet."""
+"""Shown by what cuts links."""
+
+
+def obligations() -> dict[str, str]:
+    """Every obligation, with what to do if it is unmet."""
+    return {
+        **_OF_THE_GRAPH,
+        **{
+            shown.name: f"{_LONGER}, or {shown.remedy}"
+            for traits in declarations().values()
+            for shown in (*traits.owes, *traits.shows)
+            if shown.name not in _OF_THE_GRAPH
+        },
+    }
+
+
+def _kinds_that_show(name: str) -> tuple[str, ...]:
+    return tuple(
+        kind
+        for kind, traits in declarations().items()
+        if (traits.cuts if name in _OF_THE_GRAPH else name in {shown.name for shown in (*traits.owes, *traits.shows)})
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class _Shown:
-    """One fault that was certainly in force, as the tests meet it. ``adjacency``: of a partition, once it was in force;
+    """One fault that was certainly in force, as the tests meet it. ``adjacency``: of what cuts, once it was in force;
     ``leader``: who led when it began, as a bit."""
 
     event: FaultEvent
@@ -171,9 +188,11 @@ def shown_by_faults(history: History, line: Timeline, quorum: int) -> Counter[st
 def shown_by(history: History, event: FaultEvent, line: Timeline, quorum: int) -> dict[str, bool]:
     """Which obligations this fault, certainly in force, meets."""
     interval = line.at(event.span.hi)
-    adjacency = interval.adjacency if interval is not None and event.kind == "partition" else None
+    traits = declared(event.kind)
+    adjacency = interval.adjacency if interval is not None and traits.cuts else None
     fault = _Shown(event, adjacency, _leader(history, event, line), quorum)
-    return {name: test(fault) for name, test in _TESTS.items()}
+    found = {name: test(fault) for name, test in _TESTS.items()}
+    return {**{shown.name: _hit(event, shown) for shown in (*traits.owes, *traits.shows)}, **found}
 
 
 def _leader(history: History, event: FaultEvent, line: Timeline) -> int | None:
@@ -185,12 +204,12 @@ def _leader(history: History, event: FaultEvent, line: Timeline) -> int | None:
     return line.voters.index(leader) if leader in line.voters else None
 
 
-def _hit(event: FaultEvent, kinds: tuple[str, ...], *, leader: bool) -> bool:
-    """Whether a fault of these kinds hit the leader, or a node that was certainly not it."""
-    if event.kind not in kinds:
-        return False
+def _hit(event: FaultEvent, shown: Shown) -> bool:
+    """Whether a fault hit whom it must: any node, the leader, or a node that was certainly not it."""
     roles = [event.roles.get(victim, "unknown").lower() for victim in event.victims]
-    return any(role == "leader" if leader else role not in {"leader", "unknown"} for role in roles)
+    if shown.who == "anybody":
+        return True
+    return any(role == "leader" if shown.who == "leader" else role not in {"leader", "unknown"} for role in roles)
 
 
 def _reach(adjacency: Adjacency, bit: int) -> int:
@@ -232,31 +251,13 @@ def _majority_without_leader(fault: _Shown) -> bool:
     return bool(cliques(fault.adjacency.two_way(others), others, fault.quorum))
 
 
-_KILLS = ("kill", "stop")
 _TESTS: Mapping[str, Callable[[_Shown], bool]] = {
     "leader-cut-off": _leader_cut_off,
     "leader-isolated": lambda fault: _leader_reach(fault) == 1,
     "leader-in-majority": _leader_in_majority,
     "minority-cut": _minority_cut,
     "majority-without-leader": _majority_without_leader,
-    "leader-killed": lambda fault: _hit(fault.event, _KILLS, leader=True),
-    "follower-killed": lambda fault: _hit(fault.event, _KILLS, leader=False),
-    "leader-paused": lambda fault: _hit(fault.event, ("pause",), leader=True),
-    "follower-paused": lambda fault: _hit(fault.event, ("pause",), leader=False),
-    "clock-stepped": lambda fault: fault.event.kind == "clock",
-    "restarted": lambda fault: fault.event.kind == "restart",
 }
-
-
-_KINDS: Mapping[str, tuple[str, ...]] = {
-    "leader-killed": _KILLS,
-    "follower-killed": _KILLS,
-    "leader-paused": ("pause",),
-    "follower-paused": ("pause",),
-    "clock-stepped": ("clock",),
-    "restarted": ("restart",),
-}
-"""Which faults show an obligation; all others: partitions."""
 
 
 # --- asked of every run -----------------------------------------------------------------------------------------

@@ -31,6 +31,7 @@ from dethrone.checkers.rounds import worn_out
 from dethrone.harness.core.clock import Ns
 from dethrone.harness.core.events import FaultEvent, Invoke, Observed, Return, Traced
 from dethrone.harness.core.history import History
+from dethrone.harness.core.interfaces import declared
 from dethrone.harness.core.plan import Plan
 from dethrone.harness.core.promise import Channel, Promise
 from dethrone.harness.core.verdict import Verdict
@@ -148,9 +149,10 @@ def exposure(history: History) -> Ns:
 
 
 def _hits_leader(history: History, event: FaultEvent, line: Timeline, quorum: int) -> bool:
-    if event.kind == "partition":
+    traits = declared(event.kind)
+    if traits.cuts:
         return shown_by(history, event, line, quorum)["leader-cut-off"]
-    if event.kind not in {"kill", "stop", "restart", "pause"}:
+    if traits.harms != "process":
         return False
     return any(role.lower() == "leader" for role in event.roles.values())
 

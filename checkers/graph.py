@@ -45,9 +45,9 @@ Aspect = tuple[str, ...]
 class Adjacency:
     """Certainties of one interval, as masks of voters.
 
-    ``alive``: runs, not frozen; ``healthy``: also no disk or cpu trouble; ``dead``: down or frozen. ``open[i]`` and
-    ``cut[i]``: to whom packets of i certainly pass and certainly do not, by the links alone; ``clean[i]``: open without
-    any loss or delay.
+    ``alive``: runs, not frozen; ``healthy``: also no disk, cpu or unmodelled trouble; ``dead``: down or frozen.
+    ``open[i]`` and ``cut[i]``: to whom packets of i certainly pass and certainly do not, by the links alone;
+    ``clean[i]``: open without any loss or delay.
     """
 
     voters: tuple[str, ...]
@@ -249,6 +249,7 @@ def _nothing_certain(host: str, voters: tuple[str, ...], *, whole: bool) -> dict
 def _aspects(host: str, state: HostState, voters: tuple[str, ...], promise: Promise) -> dict[Aspect, str]:
     """What this host's state means, apart from its process."""
     out: dict[Aspect, str] = {}
+    unmodelled, state = state.unmodelled, state.suffered
     quality = {link.src: link for link in state.links}
     for src in (*voters, CLIENT):
         if src == host:
@@ -270,7 +271,8 @@ def _aspects(host: str, state: HostState, voters: tuple[str, ...], promise: Prom
         out["link", src, host] = value
     out["frozen", host] = "yes" if state.frozen else "no"
     slow = state.disk is not None and state.disk.kind == "slow" and state.disk.latency_ns <= promise.delay_max_ns
-    out["sick", host] = "no" if (state.disk is None or slow) and state.cpu_percent is None else "yes"
+    well = (state.disk is None or slow) and state.cpu_percent is None and not unmodelled
+    out["sick", host] = "no" if well else "yes"
     out["clock", host] = "" if state.clock is None else repr(state.clock)
     return out
 
@@ -283,6 +285,7 @@ def _updates(history: History, promise: Promise, voters: tuple[str, ...]) -> Ite
         if host not in voters:
             continue
         now = told.setdefault(host, _aspects(host, HEALTHY, voters, promise))
+        was, wanted = event.before.suffered, event.after.suffered
         before = _aspects(host, event.before, voters, promise)
         after = _aspects(host, event.after, voters, promise)
         for aspect, value in after.items():
@@ -293,10 +296,10 @@ def _updates(history: History, promise: Promise, voters: tuple[str, ...]) -> Ite
             if event.confirmed:
                 yield event.span.hi, aspect, value
                 now[aspect] = value
-        if event.after.down is not None or event.before.down is not None or not event.confirmed:
-            if event.before.down is None or event.after.down is None:
+        if wanted.down is not None or was.down is not None or not event.confirmed:
+            if was.down is None or wanted.down is None:
                 yield event.span.lo, ("process", host), UNKNOWN
-            if event.after.down is not None and event.confirmed:
+            if wanted.down is not None and event.confirmed:
                 yield event.span.hi, ("process", host), "down"
     ready = {(event.node, event.incarnation) for event in history.of(NodeProcess) if event.phase == "ready"}
     ended = {

@@ -37,10 +37,9 @@ from dethrone.harness.core.columns import columns
 from dethrone.harness.core.duration import show_duration
 from dethrone.harness.core.events import Invoke
 from dethrone.harness.core.history import History
-from dethrone.harness.core.interfaces import Unmet
+from dethrone.harness.core.interfaces import Unmet, declared
 from dethrone.harness.core.plan import Plan
 from dethrone.harness.core.promise import Channel, Promise, Tier
-from dethrone.harness.core.schedule import LEAVING_A_MAJORITY
 from dethrone.harness.core.verdict import Finding, Verdict
 
 _LONGER: Mapping[Tier, str] = {
@@ -142,7 +141,8 @@ class LeaderWhenOwed(Base):
             if window.tier == _LESSENED and window.length >= promise.leader_bound_ns:
                 return ()
         what = f"a window of {_LESSENED} of {show_duration(promise.leader_bound_ns)}"
-        return (Unmet(what=what, kinds=tuple(kind for kind in plan.schedule.kinds if kind in LEAVING_A_MAJORITY)),)
+        kinds = tuple(kind for kind in plan.schedule.kinds if declared(kind).leaves_majority)
+        return (Unmet(what=what, kinds=kinds),)
 
 
 _LESSENED = "T2"

@@ -140,7 +140,8 @@ def drifted_apart(history: History, promise: Promise) -> Ns | None:
         return None
     rates: dict[str, int] = {}
     for event in sorted(history.of(Converged), key=lambda one: (one.span.lo, one.seq)):
-        rates[event.host] = 0 if event.after.clock is None else event.after.clock.mono_rate_ppm
+        skew = event.after.suffered.clock
+        rates[event.host] = 0 if skew is None else skew.mono_rate_ppm
         fastest, slowest = max(0, *rates.values()), min(0, *rates.values())
         if (_MILLION + fastest) * _MILLION > (_MILLION + slowest) * (_MILLION + promise.drift_ppm_max):
             return event.span.lo

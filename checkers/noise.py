@@ -254,6 +254,9 @@ def _fault_spans(history: History, round_ns: Ns) -> dict[str, list[Interval]]:
 
 def _stalls(state: HostState) -> bool:
     """Whether this state itself makes a node, a disk or a clock stand still."""
+    if state.unmodelled:
+        return True
+    state = state.suffered
     return state.frozen or state.disk is not None or state.clock is not None or state.cpu_percent is not None
 
 

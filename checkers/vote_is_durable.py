@@ -27,6 +27,7 @@ from dethrone.checkers.durable_numbers import Numbers
 from dethrone.checkers.facts import in_group, traces
 from dethrone.harness.core.events import NodeProcess, Traced
 from dethrone.harness.core.history import History
+from dethrone.harness.core.interfaces import declared
 from dethrone.harness.core.plan import Plan
 from dethrone.harness.core.promise import Channel, Promise
 from dethrone.harness.core.verdict import Finding, Verdict
@@ -40,8 +41,6 @@ SAYS = {
     "answered": "answered",
     "persisted": "had stored its state",
 }
-ENDING = frozenset({"kill", "stop", "restart", "powerloss", "wipe", "damage"})
-"""Fault kinds after which a process is started again."""
 
 
 @dataclass(slots=True)
@@ -80,7 +79,7 @@ class VoteIsDurable(Base):
             unreadable += damaged
             findings += found
         again = {event.node for event in history.of(NodeProcess) if event.incarnation > 1}
-        planned = ENDING & set(plan.schedule.kinds)
+        planned = any(declared(kind).ends_process for kind in plan.schedule.kinds)
         if not audits and not findings and history.complete:
             keepers = {event.node for event in history.of(Traced) if event.name == "found" and event.source == "shell"}
             if not again and not planned:

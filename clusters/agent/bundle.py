@@ -23,7 +23,19 @@ PACKAGE = "dethrone.clusters.agent.host"
 NAME = "agent.py"
 """The file's name on every host; command lines of agents are recognized by it."""
 ORDER = (
-    *("common", "requests", "confinement", "processes", "addresses", "firewall", "probes", "clocks", "news", "tails"),
+    *(
+        "common",
+        "requests",
+        "confinement",
+        "processes",
+        "commands",
+        "addresses",
+        "firewall",
+        "probes",
+        "clocks",
+        "news",
+        "tails",
+    ),
     *("noise", "gauge", "threads", "node", "patterns", "adopted", "convergence", "connections", "healing", "verbs"),
     *("server", "main"),
 )

@@ -133,7 +133,9 @@ class _Transaction:
         self._deadline = deadline
         self._before = {name: self._hosts[name].state for name in wants}
         self.network = any(
-            state.cuts or state.links for name, want in wants.items() for state in (want, self._before[name])
+            state.suffered.cuts or state.suffered.links
+            for name, want in wants.items()
+            for state in (want, self._before[name])
         )
         self.evidence: dict[str, Evidence] = {}
         self._lapsed: dict[str, str] = {}
@@ -142,7 +144,7 @@ class _Transaction:
     def acquaint(self) -> None:
         """Introduce hosts that do not know each other, if every link is open."""
         told, _ = self.introduce()
-        if told and not any(host.state.cuts for host in self._hosts.values()):
+        if told and not any(host.state.suffered.cuts for host in self._hosts.values()):
             for _ in range(LEARNING_ROUNDS):
                 self.learn(min(ROUND_LIMITS_S[0], max(0.0, self._deadline - time.monotonic())))
 
@@ -190,7 +192,7 @@ class _Transaction:
 
     def prove_before(self) -> None:
         """Probe the hosts whose cuts are about to end: were the cuts in force until now?"""
-        ending = [name for name, want in self._wants.items() if set(self._before[name].cuts) - set(want.cuts)]
+        ending = [name for name, want in self._wants.items() if _deaf(self._before[name]) - _deaf(want)]
         if not ending:
             return
         limit_s = min(ROUND_LIMITS_S[0], max(0.0, self._deadline - time.monotonic()))
@@ -198,7 +200,7 @@ class _Transaction:
             if not said:
                 self._lapsed[name] = "its agent did not answer when the cut was to be probed"
                 continue
-            through = sorted(set(said["arrived"]) & set(self._before[name].cuts))
+            through = sorted(set(said["arrived"]) & _deaf(self._before[name]))
             whys = [] if said["in_force"] else [str(said.get("why", "the rules were not in force"))]
             whys += [f"a probe of {src} arrived although it was still cut" for src in through]
             if whys:
@@ -252,7 +254,7 @@ class _Transaction:
             name: _begin(
                 host.send_probes_async,
                 nonce,
-                order=[other for other in sorted(states) if other != name and name in states[other].cuts],
+                order=[other for other in sorted(states) if other != name and name in _deaf(states[other])],
             )
             for name, host in self._hosts.items()
         }
@@ -274,18 +276,18 @@ class _Transaction:
                 judged[name] = ([said], {})
                 continue
             problems = self._problems(name, said, expected[name], sent, client)
-            judged[name] = (problems, {**said, "cut": sorted(states[name].cuts), "round": number})
+            judged[name] = (problems, {**said, "cut": sorted(_deaf(states[name])), "round": number})
         return judged
 
     def _concerns_client(self, name: str) -> bool:
-        return CLIENT in self._wants[name].cuts or CLIENT in self._before[name].cuts
+        return CLIENT in _deaf(self._wants[name]) | _deaf(self._before[name])
 
     def _expected(self, name: str, states: Mapping[str, HostState], sent: Mapping[str, Any]) -> list[str]:
         """The senders whose probes must arrive at ``name``."""
-        lossy = {link.src for link in states[name].links if link.loss_percent}
-        shut = {*states[name].cuts, *lossy, name}
+        lossy = {link.src for link in states[name].suffered.links if link.loss_percent}
+        shut = {*_deaf(states[name]), *lossy, name}
         expected = [other for other in sorted(states) if other not in shut and not isinstance(sent[other], str)]
-        if CLIENT in self._before[name].cuts and CLIENT not in shut:
+        if CLIENT in _deaf(self._before[name]) and CLIENT not in shut:
             expected.append(CLIENT)
         return expected
 
@@ -299,13 +301,16 @@ class _Transaction:
     ) -> list[str]:
         problems = [] if said["in_force"] else [str(said.get("why", "the rules are not in force"))]
         arrived = set(said["arrived"])
-        for src in self._wants[name].cuts:
+        want = self._wants[name]
+        for src in want.suffered.cuts:
             silent = sent.get(src) if src != CLIENT else client.get(name)
             if src in arrived:
                 over = ", ".join(said.get("over", {}).get(src, ()))
                 problems.append(f"the probe of {src} arrived although it is cut (at {over})")
             elif isinstance(silent, str):
                 problems.append(f"the cut of {src} is not proven: {silent}")
+            elif src not in want.cuts:
+                continue  # commands of a fault cut it, which our counters do not see
             elif said["in_force"] and said["dropped"].get(src, 0) < 1:
                 problems.append(f"no packet of {src} was dropped")
             elif said["in_force"] and said.get("passed", {}).get(src):
@@ -336,6 +341,11 @@ def _begin(ask: Any, *arguments: Any, **named: Any) -> Any:
         return ask(*arguments, **named)
     except ClusterError as error:
         return error.what
+
+
+def _deaf(state: HostState) -> set[str]:
+    """Whose packets do not arrive in this state, by cuts or by what a fault's own commands amount to."""
+    return set(state.suffered.cuts)
 
 
 def _repairable(said: Mapping[str, Any]) -> bool:

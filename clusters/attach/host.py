@@ -276,6 +276,7 @@ class AttachedHost:
                 detail |= inner.detail
                 detail["process"] = {"running": True, "paused": bool(self._inspect()["Paused"]), "pid": self._pid}
             unable = [what for what in ("clock", "disk", "cpu_percent") if getattr(want, what) is not None]
+            unable += [trouble.kind for trouble in want.troubles or ()]
             whys += [f"{what}: not available on a container of another user" for what in unable]
         except (HarnessError, *ENGINE_ERRORS) as error:
             whys.append(f"{error.what}: {error.cause}" if isinstance(error, HarnessError) else str(error))

@@ -380,7 +380,7 @@ def _enter() -> None:
 
 def _capabilities() -> frozenset[str]:
     """What the faults need that this machine's tools can do."""
-    able = {"signals"}
+    able = {"signals", "commands"}
     if shutil.which("iptables-save", path=_path()) is not None:
         able.add("iptables")
     if find_faketime() is not None:

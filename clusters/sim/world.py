@@ -222,7 +222,7 @@ class SimWorld:
 
     def _reach(self, order: _Order, node: SimNode) -> None:
         """The order arrives at a host."""
-        want = order.action.wants[node.name]
+        want = order.action.wants[node.name].suffered
         before, node.state = node.state, want
         node.reachable = CLIENT not in want.cuts
         if before.cuts != want.cuts or before.links != want.links:
@@ -253,7 +253,7 @@ class SimWorld:
         """The time in which a kill could fall within a step is over."""
         order, node, before = what
         detail: dict[str, Any] = {}
-        want = order.action.wants[node.name]
+        want = order.action.wants[node.name].suffered
         if node.life == life:
             node.kill(want.down or "SIGKILL")
         else:
@@ -274,7 +274,12 @@ class SimWorld:
     def _reached(self, order: _Order, node: SimNode, detail: dict[str, Any], why: str = "") -> None:
         want = order.action.wants[node.name]
         now = self._line.now
-        if want.clock is not None:
+        for trouble in want.troubles or ():
+            if trouble.means.healthy:
+                why = why or f"simulated hosts cannot suffer {trouble.kind}: what it means is not said"
+            else:
+                detail[trouble.kind] = trouble.says
+        if want.suffered.clock is not None:
             detail["skew_ns"] = node.clock.wall(now) - EPOCH_NS - now
         order.evidence[node.name] = Evidence(
             host=node.name, span=Span(order.begin, now), state=want, confirmed=not why, why=why, detail=detail
@@ -288,7 +293,7 @@ class SimWorld:
         action = order.action
         resets: dict[str, dict[str, object]] = {}
         for host in sorted(action.wants):
-            healed = sorted(set(action.before[host].cuts) - set(action.wants[host].cuts))
+            healed = sorted(set(action.before[host].suffered.cuts) - set(action.wants[host].suffered.cuts))
             if action.reset and healed:
                 resets[host] = {"flows": "reset", "peers": healed}
         evidence = {host: order.evidence[host] for host in sorted(order.evidence)}

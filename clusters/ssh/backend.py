@@ -223,7 +223,7 @@ class SshBackend(confirm.AgentBackend):
                 why_not = not_allowed(self._file, want)
                 if why_not:
                     refused.setdefault(node, why_not)
-                if CLIENT in want.cuts and self._file.hosts[node].bastion is not None:
+                if CLIENT in want.suffered.cuts and self._file.hosts[node].bastion is not None:
                     refused.setdefault(node, "behind a bastion no node sees clients come from the harness' address")
             admitted = {node: want for node, want in wants.items() if node not in refused}
             # From now on they count: what was asked for may take effect even if no answer arrives.
@@ -274,6 +274,7 @@ class SshBackend(confirm.AgentBackend):
         with self._lock:
             state = self._proved.get(node, HEALTHY)
         broken = [f"packets of {', '.join(state.cuts)} dropped by"] if state.cuts else []
+        broken += [f"{trouble.kind} ({trouble.says})," for trouble in state.troubles or ()]
         process = ", frozen" if state.frozen else ", ended" if state.down else ""
         directory = f"{self._file.hosts[node].state_dir}/{run_id}"
         return " ".join([f"{node}:", *broken, f"the chain {chain_name(run_id)}, agent and node{process}, {directory}"])

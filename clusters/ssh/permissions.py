@@ -15,10 +15,10 @@ from collections.abc import Mapping, Sequence
 from dethrone.clusters.ssh.hosts import HostsFile, SshHost, restart_of
 from dethrone.harness.core.errors import ConfigError
 from dethrone.harness.core.hoststate import HEALTHY, HostState
+from dethrone.harness.core.interfaces.faults import Part, declarations, declared
 from dethrone.harness.core.plan import Plan
 from dethrone.harness.core.quorum import minority, quorum
 
-_STOPPING = ("kill", "stop", "restart")
 _LOSING = ("torn", "wiped", "flipped", "truncated", "unreadable")
 
 
@@ -49,7 +49,7 @@ def refuse_run(file: HostsFile, plan: Plan) -> None:
     machines = chosen(file, plan.nodes)
     kinds = sorted({fault.kind for step in plan.schedule.steps for fault in step.faults})
     refuse_faults(file, kinds)
-    ending = [kind for kind in kinds if kind in _STOPPING]
+    ending = [kind for kind in kinds if declared(kind).ends_process]
     stuck = [name for name, host in machines.items() if host.target is not None and not restart_of(host.target)]
     adopted = [name for name, host in machines.items() if host.target is not None]
     if plan.variant is not None and adopted:
@@ -70,7 +70,7 @@ def refuse_run(file: HostsFile, plan: Plan) -> None:
     limit = minority(len(plan.voters))
     for step in plan.schedule.steps:
         for fault in step.faults:
-            hit = _at_least(fault.victims, plan) if fault.kind in (*_STOPPING, "powerloss", "wipe", "damage") else 0
+            hit = _at_least(fault.victims, plan) if declared(fault.kind).ends_process else 0
             if hit > limit:
                 raise ConfigError(
                     f"{fault.kind} of {fault.victims} stops {hit} of {len(plan.voters)} voting hosts at once; "
@@ -110,25 +110,33 @@ def not_allowed(file: HostsFile, want: HostState) -> str:
 
     The second line after ``refuse_faults``: a state does not say which fault it is of, so one of its kinds suffices.
     """
-    troubles: tuple[tuple[object, str, frozenset[str]], ...] = (
-        (want.cuts, "cuts", frozenset({"partition"})),
-        (want.links, "link quality", frozenset({"link", "hold"})),
-        (want.down == "SIGKILL", "killing", frozenset({"kill", "restart", "wipe", "damage"})),
-        (want.down == "SIGTERM", "stopping", frozenset({"stop", "restart", "wipe", "damage"})),
-        (want.down == "POWER", "loss of power", frozenset({"powerloss"})),
-        (want.frozen, "pausing", frozenset({"pause"})),
-        (want.clock, "clock skew", frozenset({"clock", "drift"})),
-        (want.disk, "disk trouble", frozenset({"disk", "wipe", "damage", "powerloss"})),
-        (want.cpu_percent is not None, "starving of CPU", frozenset({"cpu"})),
+    parts: tuple[tuple[object, str, Part], ...] = (
+        (want.cuts, "cuts", "cuts"),
+        (want.links, "link quality", "links"),
+        (want.down == "SIGKILL", "killing", "killed"),
+        (want.down == "SIGTERM", "stopping", "stopped"),
+        (want.down == "POWER", "loss of power", "power"),
+        (want.frozen, "pausing", "frozen"),
+        (want.clock, "clock skew", "clock"),
+        (want.disk, "disk trouble", "disk"),
+        (want.cpu_percent is not None, "starving of CPU", "cpu"),
     )
-    for is_asked, what, kinds in troubles:
-        if is_asked and not kinds & file.faults:
+    asked = [(what, _touching(part)) for is_asked, what, part in parts if is_asked]
+    asked += [(trouble.says, frozenset({trouble.kind})) for trouble in want.troubles or ()]
+    for what, kinds in asked:
+        if not kinds & file.faults:
             return f"{what} is not allowed: {file.source} lists none of {_listed(sorted(kinds))} in its faults"
     return ""
 
 
+def _touching(part: Part) -> frozenset[str]:
+    """The kinds that change this part of a host's state; its own name, where no installed kind does."""
+    return frozenset(kind for kind, traits in declarations().items() if part in traits.touches) or frozenset({part})
+
+
 def is_lost(state: HostState) -> bool:
     """Whether the host counts against the minority; see the top."""
+    state = state.suffered
     return state.down is not None or (state.disk is not None and state.disk.kind in _LOSING)
 
 

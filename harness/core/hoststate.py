@@ -1,7 +1,8 @@
 """A fault as a desired state of hosts: what is wrong with each host right now, as data.
 
 Faults overlap and compose: the desired state of the cluster is the fold of all active faults over the empty state,
-recomputed whenever one begins or ends. Healing is converging to the empty state. Out of scope: how an agent gets there.
+recomputed whenever one begins or ends, in any order (``HostState.plus``). Healing is converging to the empty state. Out
+of scope: how an agent gets there.
 """
 
 from __future__ import annotations
@@ -15,6 +16,10 @@ from dethrone.harness.core.clock import Ns
 
 Signal = Literal["SIGKILL", "SIGTERM", "POWER"]
 """How a node process is ended. ``POWER``: the host loses power, and with it every write that was not synced."""
+
+
+RATE_MAX_PPM = 900_000
+"""By how much a clock may run too fast or too slow."""
 
 
 class Strobe(msgspec.Struct, frozen=True):
@@ -35,6 +40,16 @@ class ClockSkew(msgspec.Struct, frozen=True):
     strobe: Strobe | None = None
     mono_rate_ppm: int = 0
 
+    def plus(self, other: ClockSkew) -> ClockSkew:
+        """Both at once: the sums, and of two strobes the larger one."""
+        strobes = [skew.strobe for skew in (self, other) if skew.strobe is not None]
+        return ClockSkew(
+            offset_ns=self.offset_ns + other.offset_ns,
+            rate_ppm=self.rate_ppm + other.rate_ppm,
+            strobe=max(strobes, key=lambda strobe: (strobe.amplitude_ns, -strobe.period_ns), default=None),
+            mono_rate_ppm=max(-RATE_MAX_PPM, min(RATE_MAX_PPM, self.mono_rate_ppm + other.mono_rate_ppm)),
+        )
+
 
 class LinkQuality(msgspec.Struct, frozen=True):
     """Quality of packets that arrive from ``src`` (a host's name). What follows ``loss_percent`` is of messages.
@@ -52,6 +67,19 @@ class LinkQuality(msgspec.Struct, frozen=True):
     reorder_ns: Ns = 0
     hold: int = 0
 
+    def plus(self, other: LinkQuality) -> LinkQuality:
+        """Both at once, on one link: delays and holds add up, of shares the larger one counts."""
+        return LinkQuality(
+            src=self.src,
+            delay_ns=self.delay_ns + other.delay_ns,
+            jitter_ns=self.jitter_ns + other.jitter_ns,
+            loss_percent=max(self.loss_percent, other.loss_percent),
+            duplicate_percent=max(self.duplicate_percent, other.duplicate_percent),
+            reorder_percent=max(self.reorder_percent, other.reorder_percent),
+            reorder_ns=max(self.reorder_ns, other.reorder_ns),
+            hold=self.hold + other.hold,
+        )
+
 
 class DiskTrouble(msgspec.Struct, frozen=True):
     """What is wrong with the node's data directory.
@@ -67,11 +95,46 @@ class DiskTrouble(msgspec.Struct, frozen=True):
     path: str = ""
 
 
+class HostCommand(msgspec.Struct, frozen=True, kw_only=True):
+    """How an agent does to its host what the parts of ``HostState`` do not know: three command lines.
+
+    ``check`` exits with 0 exactly while ``begin`` is in force, and ``end`` takes it back. ``of``: names of hosts: the
+    three are run for each address of each, which stands for ``{address}`` in their words; ``{run}`` stands for the
+    name of the run, as a label, ``{data_dir}`` and ``{run_dir}`` for the node's directories. No shell is in between.
+    """
+
+    begin: tuple[str, ...]
+    check: tuple[str, ...]
+    end: tuple[str, ...]
+    of: tuple[str, ...] = ()
+
+
+class Trouble(msgspec.Struct, frozen=True, kw_only=True):
+    """What the fault ``kind`` does to a host by commands of its own, and what that amounts to.
+
+    ``says``: in words, for reports. ``means``: the same in the other parts of ``HostState``. Simulated hosts suffer it,
+    and selectors, probes and the graph of who hears whom count on it, so a reader of the history needs no plug-in.
+    ``unmodelled``: it does harm that ``means`` does not say: nothing is owed of the host meanwhile.
+    """
+
+    kind: str
+    says: str
+    means: HostState
+    commands: tuple[HostCommand, ...]
+    unmodelled: bool = True
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for a trouble within a trouble."""
+        if self.means.troubles:
+            raise ValueError(f"what the trouble {self.kind!r} means has troubles itself")
+
+
 class HostState(msgspec.Struct, frozen=True):
     """The desired state of one host; the default value is a healthy host with its node running.
 
     ``cuts``: names of hosts (or ``client``) whose packets are dropped on ARRIVAL here; a two-way cut is in the state of
-    both ends. ``down``: the node process is ended by this signal and stays down. ``frozen``: SIGSTOP.
+    both ends. ``down``: the node process is ended by this signal and stays down. ``frozen``: SIGSTOP. ``troubles``: of
+    kinds of faults with commands of their own, sorted; absent where there are none.
     """
 
     cuts: tuple[str, ...] = ()
@@ -81,11 +144,45 @@ class HostState(msgspec.Struct, frozen=True):
     clock: ClockSkew | None = None
     disk: DiskTrouble | None = None
     cpu_percent: int | None = None
+    troubles: tuple[Trouble, ...] | msgspec.UnsetType = msgspec.UNSET
 
     @property
     def healthy(self) -> bool:
         """Whether nothing at all is wrong with this host."""
         return self == HEALTHY
+
+    @property
+    def suffered(self) -> HostState:
+        """All that is wrong with the host, with what its troubles amount to, and without them."""
+        if not self.troubles:
+            return self
+        out = msgspec.structs.replace(self, troubles=msgspec.UNSET)
+        for trouble in self.troubles:
+            out = out.plus(trouble.means)
+        return out
+
+    @property
+    def unmodelled(self) -> bool:
+        """Whether it suffers what ``suffered`` does not say."""
+        return any(trouble.unmodelled for trouble in self.troubles or ())
+
+    def plus(self, other: HostState) -> HostState:
+        """Both at once, whichever came first: all cuts and links, the harder end, the worse disk, the sum of skews."""
+        links = {link.src: link for link in self.links}
+        for link in other.links:
+            links[link.src] = link if link.src not in links else links[link.src].plus(link)
+        troubles = {*(self.troubles or ()), *(other.troubles or ())}
+        shares = [share for share in (self.cpu_percent, other.cpu_percent) if share is not None]
+        return HostState(
+            cuts=tuple(sorted({*self.cuts, *other.cuts})),
+            links=tuple(links[src] for src in sorted(links)),
+            down=max(filter(None, (self.down, other.down)), key=_HARDNESS.index, default=None),
+            frozen=self.frozen or other.frozen,
+            clock=self.clock.plus(other.clock) if self.clock and other.clock else self.clock or other.clock,
+            disk=max(filter(None, (self.disk, other.disk)), key=_severity, default=None),
+            cpu_percent=min(shares, default=None),
+            troubles=tuple(sorted(troubles, key=msgspec.json.encode)) or msgspec.UNSET,
+        )
 
 
 HEALTHY = HostState()
@@ -99,10 +196,23 @@ def healthy_cluster(hosts: tuple[str, ...]) -> dict[str, HostState]:
     return dict.fromkeys(hosts, HEALTHY)
 
 
+def with_more(state: ClusterState, more: Mapping[str, HostState]) -> dict[str, HostState]:
+    """``state`` plus what is wrong with some of its hosts besides."""
+    return {**state, **{host: state[host].plus(trouble) for host, trouble in more.items()}}
+
+
 def with_cuts(state: ClusterState, links: frozenset[tuple[str, str]]) -> dict[str, HostState]:
     """``state`` plus the DIRECTED cuts ``(src, dst)``: what src sends no longer arrives at dst."""
     out = dict(state)
     for src, dst in sorted(links):
-        old = out[dst]
-        out[dst] = msgspec.structs.replace(old, cuts=tuple(sorted({*old.cuts, src})))
+        out[dst] = out[dst].plus(HostState(cuts=(src,)))
     return out
+
+
+_HARDNESS: tuple[Signal, ...] = ("SIGTERM", "SIGKILL", "POWER")
+_SEVERITY = ("slow", "full", "eio", "torn", "truncated", "flipped", "unreadable", "wiped")
+
+
+def _severity(trouble: DiskTrouble) -> tuple[int, Ns, str]:
+    """The trouble that leaves less is worse; of two slow disks the slower one."""
+    return _SEVERITY.index(trouble.kind), trouble.latency_ns, trouble.path

@@ -137,9 +137,30 @@ class Promise(msgspec.Struct, frozen=True, kw_only=True):
         """The key of ``tolerates`` under which such a fault is borne; None: it is not."""
         return borne_as(self.tolerates, kind, params)
 
+    def bearing(self, kinds: Mapping[str, tuple[str, ...]]) -> Promise:
+        """The same, of kinds of faults that it does not name: borne, in either half, if all that they are like are.
+
+        ``kinds``: kind → those that it is borne like, as its module declares.
+        """
+        named = {key.partition(":")[0] for key in (*self.tolerates, *(self.safe_under or {}))}
+        fresh = {kind: like for kind, like in kinds.items() if like and kind not in named}
+        if not fresh:
+            return self
+        safe_under = None if self.safe_under is None else _with_alike(self.safe_under, fresh)
+        return msgspec.structs.replace(self, tolerates=_with_alike(self.tolerates, fresh), safe_under=safe_under)
+
     def owes(self, name: str) -> bool:
         """Whether the property is owed at all."""
         return name not in self.exempt
+
+
+def _with_alike(tolerated: Mapping[str, int | None], fresh: Mapping[str, tuple[str, ...]]) -> Mapping[str, int | None]:
+    """The map with each kind whose likes it holds, in the smallest of their numbers."""
+    out = dict(tolerated)
+    for kind, like in sorted(fresh.items()):
+        if all(one in tolerated for one in like):
+            out[kind] = min((most for one in like if (most := tolerated[one]) is not None), default=None)
+    return out
 
 
 def borne_as(tolerated: Mapping[str, int | None], kind: str, params: Mapping[str, Any]) -> str | None:

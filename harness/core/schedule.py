@@ -20,9 +20,6 @@ SCHEMA = 2
 
 ANYBODY = "anybody"
 
-LEAVING_A_MAJORITY = frozenset({"partition", "kill", "stop"})
-"""Fault kinds of which some leave a majority that hears no other node, for as long as they are held."""
-
 SCALE_LEAST, SCALE_MOST = 0.01, 100.0
 """Of ``Schedule.time_scale``: what a file may say."""
 

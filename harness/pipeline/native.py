@@ -20,6 +20,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from dethrone.harness.core.interfaces import declarations
+
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
@@ -32,9 +34,6 @@ round."""
 
 WRITES = ("append", "put", "cas", "write", "add", "enqueue", "publish", "propose", "txn")
 """As in ``dethrone.checkers.base``."""
-
-SURE_HITS = ("kill", "stop", "restart", "pause")
-"""Kinds of faults that hit the nodes that they name, and no others."""
 
 MINUTE_NS = 60 * 10**9
 BUCKET_NS = 10 * 10**9
@@ -419,7 +418,9 @@ def _beside_what_happened(points: DataFrame) -> DataFrame:
     roles = _roles("detail.roles")
     leads = sf.map_keys(sf.map_filter(roles, lambda _, role: sf.lower(role) == "leader"))
     leader, name = sf.coalesce(sf.try_element_at(leads, sf.lit(1)), sf.lit("")), sf.col("detail.name")
-    hit = sf.when(name.isin(*SURE_HITS), leader != "").when(name != "partition", sf.lit(False))
+    known = declarations().items()
+    sure, cutting = ([kind for kind, one in known if one.harms == "process"], [kind for kind, one in known if one.cuts])
+    hit = sf.when(name.isin(*sure), leader != "").when(~name.isin(*cutting), sf.lit(False))
     span = sf.struct(
         "run",
         "detail.date",

@@ -17,12 +17,11 @@ import msgspec
 from dethrone.harness.core.clock import Ns
 from dethrone.harness.core.events import FaultEvent, Invoke, Return
 from dethrone.harness.core.history import History
+from dethrone.harness.core.interfaces import declared
 from dethrone.harness.engine.run.judgement import Judgement
 from dethrone.harness.report.marks import leading_roles, node_marks
 from dethrone.harness.report.words import moment
 
-HARMLESS = frozenset({"clock", "disk", "cpu", "link"})
-"""Kinds that do not take a leader away; what follows them is no failover."""
 WRITES = frozenset({"append", "put", "cas", "write", "enqueue", "add"})
 
 
@@ -67,7 +66,7 @@ def failovers(history: History) -> list[Failover]:
     writes = _writes(history)
     out = []
     for event in faults:
-        if event.phase != "begin" or event.outcome != "installed" or event.kind in HARMLESS:
+        if event.phase != "begin" or event.outcome != "installed" or not declared(event.kind).takes_out:
             continue
         leader = next((victim for victim in event.victims if event.roles.get(victim, "").lower() in leads), None)
         if leader is None:

@@ -15,9 +15,8 @@ import msgspec
 from dethrone.harness.core.clock import MS, Ns
 from dethrone.harness.core.events import Converged, NodeProcess, Observed, Traced
 from dethrone.harness.core.history import History
-from dethrone.harness.core.hoststate import HostState
 from dethrone.harness.report.marks import leading_roles
-from dethrone.harness.report.words import names, skew
+from dethrone.harness.report.words import troubles
 
 GAP_NS: Ns = 1_000 * MS
 """A role is drawn on over a silence of at most this long, or of three polls where polls are rarer."""
@@ -35,7 +34,10 @@ class RoleSpan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TroubleSpan(msgspec.Struct, frozen=True, kw_only=True):
-    """Something was wrong with the host. ``kind``: cut, down, frozen, clock, link, disk, cpu. ``text``: what."""
+    """Something was wrong with the host.
+
+    ``kind``: cut, down, frozen, clock, link, disk, cpu, or a fault kind of its own. ``text``: what.
+    """
 
     lo: Ns
     hi: Ns
@@ -153,7 +155,9 @@ def trouble_spans(history: History, nodes: Sequence[str]) -> dict[str, list[Trou
     for host, events in changes.items():
         for index, event in enumerate(events):
             until = events[index + 1].span.hi if index + 1 < len(events) else end
-            for kind, text in _wrong(event.after):
+            for kind, text in troubles(event.after):
+                if kind == "down":  # what became of the process says it better
+                    continue
                 span = TroubleSpan(
                     lo=event.span.lo, hi=max(event.span.lo, until), kind=kind, text=text, confirmed=event.confirmed
                 )
@@ -162,23 +166,6 @@ def trouble_spans(history: History, nodes: Sequence[str]) -> dict[str, list[Trou
         node: sorted([*spans, *_gone(history, node, end)], key=lambda span: (span.lo, span.kind))
         for node, spans in out.items()
     }
-
-
-def _wrong(state: HostState) -> list[tuple[str, str]]:
-    out = []
-    if state.cuts:
-        out.append(("cut", f"hears nothing from {names(state.cuts)}"))
-    if state.frozen:
-        out.append(("frozen", "frozen (SIGSTOP)"))
-    if state.clock:
-        out.append(("clock", f"wall clock {skew(state.clock)}"))
-    if state.links:
-        out.append(("link", f"bad links from {names([link.src for link in state.links])}"))
-    if state.disk:
-        out.append(("disk", f"disk {state.disk.kind}"))
-    if state.cpu_percent is not None:
-        out.append(("cpu", f"{state.cpu_percent} % of a CPU"))
-    return out
 
 
 def _extend(spans: list[TroubleSpan], span: TroubleSpan) -> None:

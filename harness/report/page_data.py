@@ -12,6 +12,7 @@ from typing import Any
 from dethrone.harness.core.clock import US, Ns
 from dethrone.harness.core.events import NOISE_FIGURES, FaultEvent, Invoke, Mark, Noise, Return
 from dethrone.harness.core.history import History
+from dethrone.harness.core.interfaces import FaultTraits, declared
 from dethrone.harness.core.plan import Plan
 from dethrone.harness.core.verdict import Finding
 from dethrone.harness.report.lanes import role_spans, trouble_spans
@@ -137,6 +138,7 @@ def faults(history: History) -> list[dict[str, Any]]:
                 "fault": event.fault,
                 "step": event.step,
                 "kind": event.kind,
+                "color": _color(declared(event.kind)),
                 "victims": list(event.victims),
                 "name": event.evidence.get("name", ""),
                 "text": fault_line(event.kind, event.victims, event.roles, event.params),
@@ -151,6 +153,15 @@ def faults(history: History) -> list[dict[str, Any]]:
             row["healed"] = event.outcome
             row["why"] = row["why"] or event.why
     return list(out.values())
+
+
+def _color(kind: FaultTraits) -> str:
+    """The name of a kind's colour: as its victims' lanes are coloured."""
+    if kind.cuts:
+        return "cut"
+    if kind.takes_out:
+        return "down" if kind.ends_process else "frozen"
+    return "clock" if kind.harms == "clock" else "other"
 
 
 def phases(history: History) -> list[list[Any]]:

@@ -218,21 +218,27 @@ def traced(event: ev.Traced) -> str:
 
 def state(host: HostState) -> str:
     """What is wrong with a host, in words; ``healthy`` for nothing."""
-    parts = []
+    return ", ".join(text for _, text in troubles(host)) or "healthy"
+
+
+def troubles(host: HostState) -> list[tuple[str, str]]:
+    """What is wrong with a host: what sort of trouble each is, as lanes are coloured, and in words."""
+    out = []
     if host.down:
-        parts.append(f"down by {host.down}")
+        out.append(("down", f"down by {host.down}"))
     if host.frozen:
-        parts.append("frozen")
+        out.append(("frozen", "frozen"))
     if host.cuts:
-        parts.append(f"hears nothing from {names(host.cuts)}")
-    parts += [f"bad link from {link.src}" for link in host.links]
+        out.append(("cut", f"hears nothing from {names(host.cuts)}"))
+    if host.links:
+        out.append(("link", f"bad links from {names([link.src for link in host.links])}"))
     if host.clock:
-        parts.append(f"wall clock {skew(host.clock)}")
+        out.append(("clock", f"wall clock {skew(host.clock)}"))
     if host.disk:
-        parts.append(f"disk {host.disk.kind}")
+        out.append(("disk", f"disk {host.disk.kind}"))
     if host.cpu_percent is not None:
-        parts.append(f"{host.cpu_percent} % of a CPU")
-    return ", ".join(parts) or "healthy"
+        out.append(("cpu", f"{host.cpu_percent} % of a CPU"))
+    return out + [(trouble.kind, f"{trouble.kind}: {trouble.says}") for trouble in host.troubles or ()]
 
 
 def skew(clock: ClockSkew) -> str:

@@ -12,7 +12,7 @@ import msgspec
 
 from dethrone.harness.core.clock import Ns
 from dethrone.harness.core.hoststate import HostState
-from dethrone.harness.core.interfaces import ClusterView
+from dethrone.harness.core.interfaces import ClusterView, FaultTraits
 from dethrone.harness.core.rng import Rng
 from dethrone.harness.core.schedule import PlannedFault
 from dethrone.nemesis import selectors
@@ -35,6 +35,7 @@ class Affliction(msgspec.Struct, frozen=True, kw_only=True):
     draws: Callable[[Rng, Ns], Mapping[str, Any]]
     afflict: Afflict
     capabilities: frozenset[str]
+    traits: FaultTraits
     few: bool = True
 
     def summary(self) -> str:

@@ -10,12 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import msgspec
-
 from dethrone.harness.core.clock import MS, SECOND, Ns
 from dethrone.harness.core.errors import ConfigError
-from dethrone.harness.core.hoststate import ClockSkew, HostState, Strobe
-from dethrone.harness.core.interfaces import ClusterView
+from dethrone.harness.core.hoststate import RATE_MAX_PPM, ClockSkew, HostState, Strobe, with_more
+from dethrone.harness.core.interfaces import ClusterView, FaultTraits, Shown, Who
 from dethrone.harness.core.quorum import minority
 from dethrone.harness.core.rng import Rng
 from dethrone.harness.core.schedule import PlannedFault
@@ -26,7 +24,6 @@ STEPS_NS: tuple[Ns, ...] = (200 * MS, 2 * SECOND, 20 * SECOND, 300 * SECOND, 360
 """Sizes that are drawn: below and above usual timeouts, and the hour of a summer-time mistake."""
 
 OFFSET_MAX_NS = 10 * 366 * 24 * 3600 * SECOND
-RATE_MAX_PPM = 900_000
 STROBE_PERIOD_MIN_NS = 20 * MS
 
 _PARAMS = ("offset_ns", "rate_ppm", "strobe_amplitude_ns", "strobe_period_ns")
@@ -36,6 +33,12 @@ class ClockFault:
     """See ``dethrone.harness.core.interfaces.Fault``."""
 
     kind = "clock"
+    traits = FaultTraits(
+        harms="clock",
+        mild=True,
+        owes=(Shown("clock-stepped", "anybody", "see what `dethrone doctor` says of the clocks here"),),
+        touches=frozenset({"clock"}),
+    )
 
     def summary(self) -> str:
         """One line for ``list faults``."""
@@ -58,6 +61,19 @@ class ClockFault:
         victims = knobs.get("victims") or _draw_victims(rng, nodes)
         return PlannedFault(kind=self.kind, victims=victims, hold_ns=hold_ns, params=params)
 
+    def oblige(self, who: Who, rng: Rng, *, nodes: int, hold_ns: Ns, company: int) -> PlannedFault:
+        """A step of one node's clock, with any leader: by a selector that can always be resolved.
+
+        In company it comes after the others, which may have ended processes, and hits enough nodes that one runs.
+        """
+        del who  # any node
+        few = f"random:{rng.between(1, max(1, minority(nodes)))}"
+        victims = rng.choice(("majority", "all") if company else (few, "majority", "all"))
+        delay_ns = rng.between(0, hold_ns // 2) if company else 0
+        return PlannedFault(
+            kind=self.kind, victims=victims, delay_ns=delay_ns, hold_ns=hold_ns - delay_ns, params=draw_step(rng)
+        )
+
     def resolve(
         self, fault: PlannedFault, view: ClusterView, rng: Rng
     ) -> tuple[tuple[str, ...], Mapping[str, Any]] | str:
@@ -75,11 +91,7 @@ class ClockFault:
         self, state: Mapping[str, HostState], victims: tuple[str, ...], params: Mapping[str, Any]
     ) -> Mapping[str, HostState]:
         """``state`` with the victims' wall clocks skewed."""
-        skew = _skew(params)
-        out = dict(state)
-        for victim in victims:
-            out[victim] = msgspec.structs.replace(out[victim], clock=_sum(out[victim].clock, skew))
-        return out
+        return with_more(state, dict.fromkeys(victims, HostState(clock=_skew(params))))
 
     def needs(self) -> frozenset[str]:
         """It needs libfaketime, preloaded into the node process."""
@@ -120,18 +132,6 @@ def _skew(params: Mapping[str, Any]) -> ClockSkew:
     if bool(amplitude) != bool(period):
         raise ConfigError("a strobe needs both strobe_amplitude_ns and strobe_period_ns")
     return ClockSkew(offset_ns=offset, rate_ppm=rate, strobe=Strobe(amplitude, period) if amplitude else None)
-
-
-def _sum(old: ClockSkew | None, new: ClockSkew) -> ClockSkew:
-    if old is None:
-        return new
-    strobes = [skew.strobe for skew in (old, new) if skew.strobe is not None]
-    return ClockSkew(
-        offset_ns=old.offset_ns + new.offset_ns,
-        rate_ppm=old.rate_ppm + new.rate_ppm,
-        strobe=max(strobes, key=lambda strobe: (strobe.amplitude_ns, -strobe.period_ns)) if strobes else None,
-        mono_rate_ppm=old.mono_rate_ppm + new.mono_rate_ppm,
-    )
 
 
 FAULT = ClockFault()

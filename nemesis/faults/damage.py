@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Literal, cast
 
 from dethrone.harness.core.hoststate import DiskTrouble
+from dethrone.harness.core.interfaces import FaultTraits
 from dethrone.harness.core.registry import unknown_name
 from dethrone.harness.core.rng import Rng
 from dethrone.nemesis.faults.downfall import Downfall
@@ -39,4 +40,11 @@ FAULT = Downfall(
     trouble=_trouble,
     draws=_draws,
     capabilities=frozenset({"signals", "disks"}),
+    traits=FaultTraits(
+        harms="disk",
+        lasts="for-good",
+        ends_process=True,
+        takes_out=True,
+        touches=frozenset({"killed", "stopped", "disk"}),
+    ),
 )

@@ -8,15 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal, cast
 
-import msgspec
-
 from dethrone.harness.core.clock import MS, SECOND, Ns
 from dethrone.harness.core.errors import ConfigError
-from dethrone.harness.core.hoststate import DiskTrouble, HostState
+from dethrone.harness.core.hoststate import DiskTrouble, HostState, with_more
+from dethrone.harness.core.interfaces import FaultTraits
 from dethrone.harness.core.registry import unknown_name
 from dethrone.harness.core.rng import Rng
 from dethrone.nemesis.faults.afflicted import Affliction
-from dethrone.nemesis.faults.downfall import worse
 from dethrone.nemesis.parameters import integer
 
 HOW = ("full", "eio", "slow")
@@ -45,10 +43,7 @@ def _draws(rng: Rng, _hold_ns: Ns) -> Mapping[str, Any]:
 def _afflict(
     state: Mapping[str, HostState], victims: tuple[str, ...], params: Mapping[str, Any]
 ) -> Mapping[str, HostState]:
-    out = dict(state)
-    for victim in victims:
-        out[victim] = msgspec.structs.replace(out[victim], disk=worse(out[victim].disk, _trouble(params)))
-    return out
+    return with_more(state, dict.fromkeys(victims, HostState(disk=_trouble(params))))
 
 
 FAULT = Affliction(
@@ -59,4 +54,5 @@ FAULT = Affliction(
     draws=_draws,
     afflict=_afflict,
     capabilities=frozenset({"disks"}),
+    traits=FaultTraits(harms="disk", touches=frozenset({"disk"})),
 )

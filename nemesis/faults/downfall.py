@@ -13,15 +13,13 @@ from typing import Any
 import msgspec
 
 from dethrone.harness.core.clock import Ns
-from dethrone.harness.core.hoststate import DiskTrouble, HostState, Signal
-from dethrone.harness.core.interfaces import ClusterView
+from dethrone.harness.core.hoststate import DiskTrouble, HostState, Signal, with_more
+from dethrone.harness.core.interfaces import ClusterView, FaultTraits
 from dethrone.harness.core.rng import Rng
 from dethrone.harness.core.schedule import PlannedFault
 from dethrone.nemesis import selectors
-from dethrone.nemesis.faults.processes import draw_victims, harder
+from dethrone.nemesis.faults.processes import draw_victims
 from dethrone.nemesis.parameters import check_known, check_times
-
-_SEVERITY = ("slow", "full", "eio", "torn", "truncated", "flipped", "unreadable", "wiped")
 
 
 class Downfall(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,6 +35,7 @@ class Downfall(msgspec.Struct, frozen=True, kw_only=True):
     trouble: Callable[[Mapping[str, Any]], DiskTrouble | None]
     draws: Callable[[Rng], Mapping[str, Any]]
     capabilities: frozenset[str]
+    traits: FaultTraits
 
     def summary(self) -> str:
         """One line for ``list faults``."""
@@ -67,22 +66,9 @@ class Downfall(msgspec.Struct, frozen=True, kw_only=True):
         self, state: Mapping[str, HostState], victims: tuple[str, ...], params: Mapping[str, Any]
     ) -> Mapping[str, HostState]:
         """``state`` with the victims down, and their disks as they will be found."""
-        trouble = self.trouble(params)
-        out = dict(state)
-        for victim in victims:
-            old = out[victim]
-            out[victim] = msgspec.structs.replace(
-                old, down=harder(old.down, self.signal), disk=worse(old.disk, trouble)
-            )
-        return out
+        fallen = HostState(down=self.signal, disk=self.trouble(params))
+        return with_more(state, dict.fromkeys(victims, fallen))
 
     def needs(self) -> frozenset[str]:
         """What hosts must be able to do."""
         return self.capabilities
-
-
-def worse(one: DiskTrouble | None, other: DiskTrouble | None) -> DiskTrouble | None:
-    """The trouble that leaves less, in any order; of two slow disks the slower one."""
-    if one is None or other is None:
-        return one or other
-    return max(one, other, key=lambda trouble: (_SEVERITY.index(trouble.kind), trouble.latency_ns, trouble.path))

@@ -9,14 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import msgspec
-
 from dethrone.harness.core.clock import Ns
 from dethrone.harness.core.errors import ConfigError
-from dethrone.harness.core.hoststate import ClockSkew, HostState
+from dethrone.harness.core.hoststate import RATE_MAX_PPM, ClockSkew, HostState, with_more
+from dethrone.harness.core.interfaces import FaultTraits
 from dethrone.harness.core.rng import Rng
 from dethrone.nemesis.faults.afflicted import Affliction
-from dethrone.nemesis.faults.clock import RATE_MAX_PPM
 from dethrone.nemesis.parameters import bad, integer
 
 DRAWN_PPM = (500, 10_000, 50_000)
@@ -39,13 +37,7 @@ def _draws(rng: Rng, _hold_ns: Ns) -> Mapping[str, Any]:
 def _afflict(
     state: Mapping[str, HostState], victims: tuple[str, ...], params: Mapping[str, Any]
 ) -> Mapping[str, HostState]:
-    rate = _rate(params)
-    out = dict(state)
-    for victim in victims:
-        old = out[victim].clock or ClockSkew()
-        total = max(-RATE_MAX_PPM, min(RATE_MAX_PPM, old.mono_rate_ppm + rate))
-        out[victim] = msgspec.structs.replace(out[victim], clock=msgspec.structs.replace(old, mono_rate_ppm=total))
-    return out
+    return with_more(state, dict.fromkeys(victims, HostState(clock=ClockSkew(mono_rate_ppm=_rate(params)))))
 
 
 FAULT = Affliction(
@@ -56,5 +48,6 @@ FAULT = Affliction(
     draws=_draws,
     afflict=_afflict,
     capabilities=frozenset({"monotonic"}),
+    traits=FaultTraits(harms="clock", touches=frozenset({"clock"})),
     few=False,
 )

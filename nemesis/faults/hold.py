@@ -10,6 +10,7 @@ from typing import Any
 
 from dethrone.harness.core.clock import Ns
 from dethrone.harness.core.hoststate import HostState, LinkQuality
+from dethrone.harness.core.interfaces import FaultTraits
 from dethrone.harness.core.registry import unknown_name
 from dethrone.harness.core.rng import Rng
 from dethrone.nemesis.faults.afflicted import Affliction
@@ -48,4 +49,5 @@ FAULT = Affliction(
     draws=_draws,
     afflict=_afflict,
     capabilities=frozenset({"messages"}),
+    traits=FaultTraits(harms="network", touches=frozenset({"links"})),
 )

@@ -2,6 +2,24 @@
 
 from __future__ import annotations
 
+from dethrone.harness.core.interfaces import FaultTraits, Shown
 from dethrone.nemesis.faults.processes import ProcessFault
 
-FAULT = ProcessFault(kind="kill", line="kill -9 the node process, start it again when the fault ends", signal="SIGKILL")
+KILLED = (
+    Shown("leader-killed", "leader", "kill the leader"),
+    Shown("follower-killed", "follower", "kill a follower"),
+)
+
+FAULT = ProcessFault(
+    kind="kill",
+    line="kill -9 the node process, start it again when the fault ends",
+    signal="SIGKILL",
+    traits=FaultTraits(
+        harms="process",
+        ends_process=True,
+        takes_out=True,
+        leaves_majority=True,
+        owes=KILLED,
+        touches=frozenset({"killed"}),
+    ),
+)

@@ -15,6 +15,7 @@ import msgspec
 from dethrone.harness.core.clock import MS, Ns
 from dethrone.harness.core.errors import ConfigError
 from dethrone.harness.core.hoststate import HostState, LinkQuality
+from dethrone.harness.core.interfaces import FaultTraits
 from dethrone.harness.core.registry import unknown_name
 from dethrone.harness.core.rng import Rng
 from dethrone.nemesis.faults.afflicted import Affliction
@@ -50,25 +51,6 @@ def _draws(rng: Rng, _hold_ns: Ns) -> Mapping[str, Any]:
     return {**rng.choice(kinds), "direction": rng.choice(DIRECTIONS)}
 
 
-def add_quality(state: HostState, quality: LinkQuality) -> HostState:
-    """``state`` with this quality on top of what that link has."""
-    links = {link.src: link for link in state.links}
-    old = links.get(quality.src)
-    if old is not None:
-        quality = LinkQuality(
-            src=old.src,
-            delay_ns=old.delay_ns + quality.delay_ns,
-            jitter_ns=old.jitter_ns + quality.jitter_ns,
-            loss_percent=max(old.loss_percent, quality.loss_percent),
-            duplicate_percent=max(old.duplicate_percent, quality.duplicate_percent),
-            reorder_percent=max(old.reorder_percent, quality.reorder_percent),
-            reorder_ns=max(old.reorder_ns, quality.reorder_ns),
-            hold=old.hold + quality.hold,
-        )
-    links[quality.src] = quality
-    return msgspec.structs.replace(state, links=tuple(links[src] for src in sorted(links)))
-
-
 def afflict(
     state: Mapping[str, HostState], victims: tuple[str, ...], direction: str, quality: LinkQuality
 ) -> dict[str, HostState]:
@@ -78,7 +60,7 @@ def afflict(
         for dst in state:
             inward, outward = dst in victims and direction != "out", src in victims and direction != "in"
             if src != dst and (inward or outward):
-                out[dst] = add_quality(out[dst], msgspec.structs.replace(quality, src=src))
+                out[dst] = out[dst].plus(HostState(links=(msgspec.structs.replace(quality, src=src),)))
     return out
 
 
@@ -96,5 +78,6 @@ FAULT = Affliction(
     draws=_draws,
     afflict=_afflict,
     capabilities=frozenset({"messages"}),
+    traits=FaultTraits(harms="network", touches=frozenset({"links"})),
     few=False,
 )

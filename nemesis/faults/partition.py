@@ -19,7 +19,8 @@ import msgspec
 from dethrone.harness.core.clock import Ns
 from dethrone.harness.core.errors import ConfigError
 from dethrone.harness.core.hoststate import HostState, with_cuts
-from dethrone.harness.core.interfaces import ClusterView
+from dethrone.harness.core.interfaces import ClusterView, FaultTraits, Shown, Who
+from dethrone.harness.core.quorum import minority
 from dethrone.harness.core.registry import unknown_name
 from dethrone.harness.core.rng import Rng
 from dethrone.harness.core.schedule import PlannedFault
@@ -120,6 +121,15 @@ class PartitionFault:
     """See ``dethrone.harness.core.interfaces.Fault``."""
 
     kind = "partition"
+    traits = FaultTraits(
+        harms="network",
+        takes_out=True,
+        cuts=True,
+        leaves_majority=True,
+        nodes_min=2,
+        owes=(Shown("leader-cut-off", "leader"), Shown("leader-in-majority", "follower", nodes_min=3)),
+        touches=frozenset({"cuts"}),
+    )
 
     def summary(self) -> str:
         """One line for ``list faults``."""
@@ -160,6 +170,14 @@ class PartitionFault:
         fitting = [text for text in shape.draws if selectors.size(selectors.parse(text), nodes) < nodes]
         victims = knobs.get("victims") or rng.choice(fitting or shape.draws)
         return PlannedFault(kind=self.kind, victims=victims, hold_ns=hold_ns, params={"shape": name})
+
+    def oblige(self, who: Who, rng: Rng, *, nodes: int, hold_ns: Ns, company: int) -> PlannedFault:
+        """A complete partition. In company it takes one node only, to leave room for the others' victims."""
+        shape, victims = "isolate", str(who)
+        if not company and minority(nodes) > 1 and rng.chance(1, 2):
+            shape = "halves"
+            victims = "minority-with-leader" if who == "leader" else "minority"
+        return PlannedFault(kind=self.kind, victims=victims, hold_ns=hold_ns, params={"shape": shape})
 
     def resolve(
         self, fault: PlannedFault, view: ClusterView, rng: Rng

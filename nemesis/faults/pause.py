@@ -2,6 +2,20 @@
 
 from __future__ import annotations
 
+from dethrone.harness.core.interfaces import FaultTraits, Shown
 from dethrone.nemesis.faults.processes import ProcessFault
 
-FAULT = ProcessFault(kind="pause", line="SIGSTOP the node process, SIGCONT when the fault ends", signal=None)
+FAULT = ProcessFault(
+    kind="pause",
+    line="SIGSTOP the node process, SIGCONT when the fault ends",
+    signal=None,
+    traits=FaultTraits(
+        harms="process",
+        takes_out=True,
+        owes=(
+            Shown("leader-paused", "leader", "pause the leader"),
+            Shown("follower-paused", "follower", "pause a follower"),
+        ),
+        touches=frozenset({"frozen"}),
+    ),
+)

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from dethrone.harness.core.hoststate import DiskTrouble
+from dethrone.harness.core.interfaces import FaultTraits
 from dethrone.harness.core.rng import Rng
 from dethrone.nemesis.faults.downfall import Downfall
 from dethrone.nemesis.parameters import bad
@@ -33,4 +34,5 @@ FAULT = Downfall(
     trouble=_trouble,
     draws=_draws,
     capabilities=frozenset({"power"}),
+    traits=FaultTraits(harms="disk", ends_process=True, takes_out=True, touches=frozenset({"power", "disk"})),
 )

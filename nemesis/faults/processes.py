@@ -13,28 +13,25 @@ import msgspec
 
 from dethrone.harness.core.clock import Ns
 from dethrone.harness.core.errors import ConfigError
-from dethrone.harness.core.hoststate import HostState, Signal
-from dethrone.harness.core.interfaces import ClusterView
+from dethrone.harness.core.hoststate import HostState, Signal, with_more
+from dethrone.harness.core.interfaces import ClusterView, FaultTraits
 from dethrone.harness.core.quorum import minority
 from dethrone.harness.core.rng import Rng
 from dethrone.harness.core.schedule import PlannedFault
 from dethrone.nemesis import selectors
 from dethrone.nemesis.parameters import check_known, check_times
 
-_HARDNESS: tuple[Signal, ...] = ("SIGTERM", "SIGKILL", "POWER")
-
 
 class ProcessFault(msgspec.Struct, frozen=True, kw_only=True):
     """One fault of the node process: ended by ``signal`` and held down, or frozen (None).
 
-    See ``dethrone.harness.core.interfaces.Fault``. ``at_once``: it ends as soon as it is in force, so its hold is 0 (a
-    restart).
+    See ``dethrone.harness.core.interfaces.Fault``.
     """
 
     kind: str
     line: str
     signal: Signal | None
-    at_once: bool = False
+    traits: FaultTraits
 
     def summary(self) -> str:
         """One line for ``list faults``."""
@@ -45,7 +42,7 @@ class ProcessFault(msgspec.Struct, frozen=True, kw_only=True):
         check_known(self.kind, fault.params, ())
         check_times(fault)
         selectors.check(fault.victims, nodes=nodes)
-        if self.at_once and fault.hold_ns:
+        if self.traits.lasts == "at-once" and fault.hold_ns:
             raise ConfigError(
                 f"the fault {self.kind!r} ends at once; a hold of {fault.hold_ns} ns makes no sense",
                 next_step="set hold_ns to 0, or use kill",
@@ -55,7 +52,8 @@ class ProcessFault(msgspec.Struct, frozen=True, kw_only=True):
         """The leader half the time, else followers or any nodes; never more than a minority. Knob: ``victims``."""
         check_known(self.kind, knobs, ("victims",))
         victims = knobs.get("victims") or draw_victims(rng, nodes)
-        return PlannedFault(kind=self.kind, victims=victims, hold_ns=0 if self.at_once else hold_ns)
+        held_ns = 0 if self.traits.lasts == "at-once" else hold_ns
+        return PlannedFault(kind=self.kind, victims=victims, hold_ns=held_ns)
 
     def resolve(
         self, fault: PlannedFault, view: ClusterView, rng: Rng
@@ -69,23 +67,11 @@ class ProcessFault(msgspec.Struct, frozen=True, kw_only=True):
     ) -> Mapping[str, HostState]:
         """``state`` with the victims down or frozen. Of two signals the harder one wins, in any order."""
         del params  # it has none
-        out = dict(state)
-        for victim in victims:
-            old = out[victim]
-            if self.signal is None:
-                out[victim] = msgspec.structs.replace(old, frozen=True)
-            else:
-                out[victim] = msgspec.structs.replace(old, down=harder(old.down, self.signal))
-        return out
+        return with_more(state, dict.fromkeys(victims, HostState(down=self.signal, frozen=self.signal is None)))
 
     def needs(self) -> frozenset[str]:
         """It needs an agent that may signal the node."""
         return frozenset({"signals"})
-
-
-def harder(one: Signal | None, other: Signal) -> Signal:
-    """The end that leaves less of a process and its disk."""
-    return other if one is None else max(one, other, key=_HARDNESS.index)
 
 
 def draw_victims(rng: Rng, nodes: int) -> str:

@@ -2,6 +2,20 @@
 
 from __future__ import annotations
 
+from dethrone.harness.core.interfaces import FaultTraits
+from dethrone.nemesis.faults.kill import KILLED
 from dethrone.nemesis.faults.processes import ProcessFault
 
-FAULT = ProcessFault(kind="stop", line="SIGTERM the node process, start it again when the fault ends", signal="SIGTERM")
+FAULT = ProcessFault(
+    kind="stop",
+    line="SIGTERM the node process, start it again when the fault ends",
+    signal="SIGTERM",
+    traits=FaultTraits(
+        harms="process",
+        ends_process=True,
+        takes_out=True,
+        leaves_majority=True,
+        shows=KILLED,
+        touches=frozenset({"stopped"}),
+    ),
+)

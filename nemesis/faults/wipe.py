@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from dethrone.harness.core.hoststate import DiskTrouble
+from dethrone.harness.core.interfaces import FaultTraits
 from dethrone.harness.core.rng import Rng
 from dethrone.nemesis.faults.downfall import Downfall
 
@@ -29,4 +30,11 @@ FAULT = Downfall(
     trouble=_trouble,
     draws=_draws,
     capabilities=frozenset({"signals", "disks"}),
+    traits=FaultTraits(
+        harms="disk",
+        lasts="for-good",
+        ends_process=True,
+        takes_out=True,
+        touches=frozenset({"killed", "stopped", "disk"}),
+    ),
 )

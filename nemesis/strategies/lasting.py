@@ -12,17 +12,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from dethrone.harness.core.clock import Ns
-from dethrone.harness.core.interfaces import Fault
+from dethrone.harness.core.interfaces import Fault, traits_of
 from dethrone.harness.core.promise import Promise
 from dethrone.harness.core.rng import Rng
 from dethrone.harness.core.schedule import PlannedFault
 
-LASTING = frozenset({"damage", "wipe"})
-
 
 def lasting(kinds: Mapping[str, Fault], promise: Promise) -> dict[str, Fault]:
     """Those of these kinds."""
-    return {kind: fault for kind, fault in kinds.items() if kind in LASTING and kind not in promise.tolerates}
+    return {
+        kind: fault
+        for kind, fault in kinds.items()
+        if traits_of(fault).lasts == "for-good" and kind not in promise.tolerates
+    }
 
 
 def outright(kinds: Mapping[str, Fault], promise: Promise) -> dict[str, Fault]:

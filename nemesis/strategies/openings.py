@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from dethrone.harness.core.clock import Ns
-from dethrone.harness.core.interfaces import Fault
+from dethrone.harness.core.interfaces import Fault, traits_of
 from dethrone.harness.core.promise import Promise
 from dethrone.harness.core.quorum import minority
 from dethrone.harness.core.rng import Rng
@@ -47,9 +47,6 @@ FALLING: Mapping[str, int] = {"kill": 2, "partition": 2, "pause": 1, "powerloss"
 
 COMPANY: Mapping[str, int] = {"clock": 9, "disk": 2, "pause": 2, "link": 1}
 """What may come upon a node in trouble, by weight."""
-
-GONE = frozenset({"kill", "stop", "powerloss", "damage", "wipe", "restart"})
-"""Kinds whose victims have no process that anything else could happen to."""
 
 
 def weighted(rng: Rng, weights: Mapping[str, int], among: Collection[str]) -> str | None:
@@ -103,7 +100,7 @@ def company(
     rng: Rng, base: PlannedFault, *, kinds: Mapping[str, Fault], nodes: int, hold_ns: Ns, promise: Promise
 ) -> PlannedFault | None:
     """What comes upon those whom ``base``, a named fault, hit or spared, within the time that makes a difference."""
-    gone = base.kind in GONE
+    gone = traits_of(kinds[base.kind]).ends_process
     able = [kind for kind in COMPANY if kind in kinds and kind != base.kind and not (gone and kind != "clock")]
     few = selectors.size(selectors.parse(base.victims), nodes) <= minority(nodes)
     if not (few and base.kind == "partition"):  # else one more node would be out of action

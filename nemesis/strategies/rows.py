@@ -24,18 +24,12 @@ from typing import Any
 import msgspec
 
 from dethrone.harness.core.clock import Ns
-from dethrone.harness.core.interfaces import Fault
+from dethrone.harness.core.interfaces import Fault, traits_of
 from dethrone.harness.core.promise import Promise
 from dethrone.harness.core.rng import Rng
 from dethrone.harness.core.schedule import OnEvent, PlannedFault
 from dethrone.nemesis.strategies.durations import soon, within_patience
 from dethrone.nemesis.triggers import READS
-
-AT_ONCE = frozenset({"restart"})
-"""Kinds that end as soon as they are in force."""
-
-BRIEF = frozenset({"kill", "powerloss", "stop", "damage"})
-"""Kinds that may end as soon as they are in force: the process is started again."""
 
 MANY = frozenset({"write-acked", "appended", "committed"})
 """Events that come all the time: any of the next ones is as good as the first."""
@@ -260,16 +254,19 @@ def _done(
     room: bool,
 ) -> PlannedFault:
     """``planned`` with one of the deeds, held or not; what else a kind needs is drawn by itself."""
-    brief = [deed for deed in deeds if deed in AT_ONCE | BRIEF or deed in {ONE_LINK, "link", "hold"}]
+    passing = [deed for deed in deeds if traits_of(kinds[kind_of(deed)]).ends_process]
+    brief = [deed for deed in deeds if deed in passing or deed in {ONE_LINK, "link", "hold"}]
     if planned.victims in {"peers", "voters", "all"}:  # all at once, but not for long
-        passing = [deed for deed in brief if deed in AT_ONCE | BRIEF]
         if passing:
             brief, room = passing, False
         else:
             planned = msgspec.structs.replace(planned, victims="actor")
     deed = rng.choice(deeds if room or not brief else brief)
     kind = kind_of(deed)
-    ends_at_once = deed in AT_ONCE or (deed in BRIEF and (not room or (deed == "powerloss" and rng.chance(2, 3))))
+    traits = traits_of(kinds[kind])
+    ends_at_once = traits.lasts == "at-once" or (
+        traits.brief and (not room or (deed == "powerloss" and rng.chance(2, 3)))
+    )
     hold_ns = 0 if ends_at_once else planned.hold_ns
     until = None
     if deed == ISOLATE:

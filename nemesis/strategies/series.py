@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 
 from dethrone.harness.core.clock import Ns
-from dethrone.harness.core.interfaces import Fault
+from dethrone.harness.core.interfaces import Fault, traits_of
 from dethrone.harness.core.promise import Promise
 from dethrone.harness.core.quorum import minority
 from dethrone.harness.core.rng import Rng
@@ -62,7 +62,7 @@ class Series(msgspec.Struct, frozen=True, kw_only=True):
         out: list[PlannedFault] = []
         at: Ns = 0
         for number in range(rng.between(3, 6)):
-            held_ns = 0 if kind == "restart" else around(rng, self.promise)
+            held_ns = 0 if traits_of(self.kinds[kind]).lasts == "at-once" else around(rng, self.promise)
             if out and at + held_ns > hold_ns:
                 break
             out.append(

@@ -21,7 +21,7 @@ from typing import Any
 import msgspec
 
 from dethrone.harness.core.clock import MS, SECOND, Ns
-from dethrone.harness.core.interfaces import Fault
+from dethrone.harness.core.interfaces import Fault, traits_of
 from dethrone.harness.core.promise import Promise
 from dethrone.harness.core.quorum import minority
 from dethrone.harness.core.rng import Rng
@@ -42,8 +42,6 @@ BASE = "base"
 HEAL_NS = 1 * SECOND
 """How long bringing a fault about and healing it may take, besides its hold."""
 
-_UNSEATING = ("partition", "kill", "stop", "pause", "restart", "powerloss")
-_HARD = ("partition", "kill", "stop", "pause", "powerloss", "damage", "wipe")
 _BACKDROPS: Mapping[str, int] = {"partition": 3, "link": 3, "hold": 1, "disk": 3}
 _SLOW: Mapping[str, Mapping[str, str]] = {"link": {}, "disk": {"how": "slow"}}
 _SLOWNESS: Mapping[str, str] = {"link": "delay_ns", "disk": "latency_ns"}
@@ -241,8 +239,13 @@ class _Drafter(msgspec.Struct, frozen=True):
         """Rows, and a base that suits them: mostly something that unseats the leader; before a heal mostly not."""
         rows = self._chosen(rng.stream("rows"), unseats=True)
         stream = rng.stream("base")
-        unseating = [Demand(kind, "leader") for kind in sorted(self.faults) if kind in _UNSEATING]
-        others = [Demand(kind, "follower") for kind in sorted(self.faults) if kind in {"partition", "kill", "pause"}]
+        declared = [(kind, traits_of(fault)) for kind, fault in sorted(self.faults.items())]
+        unseating = [Demand(kind, "leader", traits=traits) for kind, traits in declared if traits.unseats]
+        others = [
+            Demand(kind, "follower", traits=traits)
+            for kind, traits in declared
+            if any(shown.who == "follower" for shown in traits.owes)
+        ]
         if rows and rows[0].event == "healed" and others and self.nodes >= 3 and stream.chance(2, 3):
             return rows, [stream.choice(others)]
         if unseating and (any(row.unseats for row in rows) or not self.owed or stream.chance(4, 5)):
@@ -328,7 +331,7 @@ class _Drafter(msgspec.Struct, frozen=True):
         out = sum(
             selectors.size(selectors.parse(fault.victims), self.nodes)
             for fault in planned
-            if fault.kind in _HARD and fault.hold_ns
+            if traits_of(self.faults[fault.kind]).takes_out and fault.hold_ns
         )
         return out < minority(self.nodes)
 
@@ -338,7 +341,7 @@ def _with_leader(victims: str) -> str:
 
 
 def _unseats(demand: Demand) -> bool:
-    return demand.who == "leader" and demand.kind in _UNSEATING
+    return demand.who == "leader" and demand.traits.unseats
 
 
 def _same_event(fault: PlannedFault, *, within_ns: Ns) -> OnEvent | None:

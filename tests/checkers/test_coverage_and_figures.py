@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from dethrone.checkers.base import excuses
-from dethrone.checkers.coverage import CHECKER, OBLIGATIONS, shown_by_faults
+from dethrone.checkers.coverage import CHECKER, obligations, shown_by_faults
 from dethrone.checkers.failover import exposure, figures
 from dethrone.checkers.graph import timeline
 from dethrone.harness.core.clock import MS
@@ -61,7 +61,7 @@ def test_a_fault_of_unknown_outcome_shows_nothing():
     assert shown(tale) == set()
 
 
-@pytest.mark.parametrize("name", [*OBLIGATIONS, "no-such-thing"])
+@pytest.mark.parametrize("name", [*obligations(), "no-such-thing"])
 def test_an_unmet_obligation_is_named_with_what_to_do(name):
     asked = plan(schedule=Schedule(seed=1, strategy="random", steps=(), obligations=(name,)))
     verdict = CHECKER.check(led(3).polls(3000, 1, "n1").append(1).end(), promise(), asked)

@@ -209,7 +209,7 @@ def test_a_time_limit_shorter_than_one_fault_is_told_with_what_would_do():
 def test_an_interval_of_nothing_and_a_partition_of_one_node_are_refused():
     with pytest.raises(ConfigError, match="above 0"):
         draw(1, interval=0)
-    with pytest.raises(ConfigError, match="at least two nodes"):
+    with pytest.raises(ConfigError, match="at least 2 nodes"):
         draw(1, nodes=1)
 
 

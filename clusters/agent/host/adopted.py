@@ -146,7 +146,7 @@ class AdoptedNode(Node):
         self, like: Node, target: Mapping[str, str], restart: Sequence[str], *, processes: Processes, news: News
     ) -> None:
         super().__init__(processes, like._clock, news, like._tails, like._state_path)  # noqa: SLF001 - it takes its place
-        self.host_clock = like.host_clock
+        self.host_clock, self.commands = like.host_clock, like.commands
         self._target = target
         self._restart = list(restart)
         self._tools = processes

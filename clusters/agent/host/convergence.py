@@ -20,6 +20,7 @@ from dethrone.clusters.agent.host.clocks import (
     measure_skew,
     read_clocks,
 )
+from dethrone.clusters.agent.host.commands import Commands, Deed, deeds
 from dethrone.clusters.agent.host.common import SECOND, Refused, now_ns
 from dethrone.clusters.agent.host.firewall import Firewall, Rule
 from dethrone.clusters.agent.host.node import Node, Seen
@@ -75,8 +76,20 @@ class Part:
 class HostKeeper:
     """Brings the host into a desired state and reports what it found. Used by one thread at a time."""
 
-    def __init__(self, rules: Firewall, probes: Probes, clock: FakeClock, node: Node, *, term_limit_s: float) -> None:
+    def __init__(
+        self,
+        rules: Firewall,
+        probes: Probes,
+        clock: FakeClock,
+        node: Node,
+        *,
+        term_limit_s: float,
+        commands: Commands,
+        run: str,
+    ) -> None:
         self._rules = rules
+        self._commands = commands
+        self._run = run
         self._probes = probes
         self._clock = clock
         self._node = node
@@ -100,6 +113,8 @@ class HostKeeper:
             parts.append(self._set_clock(self._node.host_clock, want))
             want = {**want, "clock": None}
         steps = plan(self._node.seen(), want)
+        if want["troubles"] or self._commands.held:
+            parts.append(self._run_commands(want))
         for step in steps:
             part = Part(step)
             try:
@@ -120,11 +135,12 @@ class HostKeeper:
         parts += self._vacuous(want, steps)
         wrong = [part.why for part in parts if not part.ok]
         detail = {part.name: part.told() for part in parts}
-        if lapsed or self._rules.lost:
+        lost = [*self._rules.lost, *self._commands.lost]
+        if lapsed or lost:
             # Rules that were lost and put back were reported with their exact time already.
-            whys = [*self._rules.lost, *lapsed]
+            whys = [*lost, *lapsed]
             detail["before"] = {"held": False, "told": not lapsed, "why": "; ".join(dict.fromkeys(whys))}
-            self._rules.lost = []
+            self._rules.lost, self._commands.lost = [], []
         return {"lo": lo, "hi": now_ns(), "confirmed": not wrong, "why": "; ".join(wrong), "detail": detail}
 
     def _lapsed(self, want: Mapping[str, Any]) -> list[str]:
@@ -132,6 +148,11 @@ class HostKeeper:
         last, node, out = self._last, self._node, []
         if set(last["cuts"]) - set(want["cuts"]):
             out += [why for why, _ in (rules.check() for rules in self._rules.families()) if why]
+        if self._commands.held:
+            try:
+                out += self._commands.lapsed(self._deeds(want))
+            except Refused as refused:
+                out.append(str(refused))
         if last["down"] and not want["down"] and node.running:
             out.append("the process ran although it was to be down")
         if last["frozen"] and not want["frozen"] and not last["down"] and node.running and self._still >= 0:
@@ -148,6 +169,25 @@ class HostKeeper:
                 if "skew_ns" in found and "why" in found:
                     out.append(f"its clock was not as requested: {found['why']}")
         return out
+
+    def _deeds(self, want: Mapping[str, Any]) -> list[Deed]:
+        """The commands of the wanted state, for this host."""
+        spec = self._node.spec or {}
+        words = {"run": self._run, **{name: str(spec.get(name, "")) for name in ("data_dir", "run_dir")}}
+        return deeds(want["troubles"], words=words, ways=self._ways)
+
+    def _run_commands(self, want: Mapping[str, Any]) -> Part:
+        part = Part("commands")
+        try:
+            why, found = self._commands.apply(self._deeds(want))
+        except Refused as refused:
+            return part.end(ok=False, why=str(refused))
+        return part.end(ok=not why, why=why, **found)
+
+    def _ways(self, src: str) -> list[str]:
+        """The addresses of a peer over which packets can arrive: a host without IPv6 receives nothing over it."""
+        speaks_v6 = any(is_v6(address) for address in own_addresses())
+        return [one for one in self._probes.ways.get(src, ()) if speaks_v6 or not is_v6(one)]
 
     def _turns(self) -> int:
         """How often the threads of the node process have been scheduled; -1: that cannot be known."""
@@ -176,10 +216,8 @@ class HostKeeper:
             if link["delay_ns"] or link["jitter_ns"]:
                 problems.append(f"delay of {link['src']}: not available (arrivals are not shaped here)")
         rules = []
-        speaks_v6 = any(is_v6(address) for address in own_addresses()) if loss else False
         for src in sorted(loss):
-            # A host without IPv6 receives nothing over it: there is nothing to cut.
-            addresses = [one for one in self._probes.ways.get(src, ()) if speaks_v6 or not is_v6(one)]
+            addresses = self._ways(src)
             if not addresses:
                 known = src in self._probes.peers
                 problems.append(f"{src}: " + ("it shares all its addresses" if known else "not a known peer"))

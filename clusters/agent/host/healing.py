@@ -15,13 +15,14 @@ import time
 from typing import Any
 
 from dethrone.clusters.agent.host.clocks import faketime_text
-from dethrone.clusters.agent.host.common import boot_id, complain, now_ns, replace_file
+from dethrone.clusters.agent.host.commands import take_back
+from dethrone.clusters.agent.host.common import Refused, boot_id, complain, now_ns, replace_file
 from dethrone.clusters.agent.host.firewall import Firewall
 from dethrone.clusters.agent.host.processes import Processes, process_stat, same_process
 
 
 def heal_alone(processes: Processes, run: str | None, state_path: str, *, stop: bool = False) -> dict[str, Any]:
-    """Heal what needs no living agent: remove the rules, thaw the process, set its clock right.
+    """Heal what needs no living agent: remove the rules, take commands back, thaw the process, set its clock right.
 
     ``run`` None: remove the chains of all runs. ``stop``: kill the node process. The node is not started.
     """
@@ -37,6 +38,13 @@ def heal_alone(processes: Processes, run: str | None, state_path: str, *, stop: 
         if gap and gap["boot"] == boot_id():
             time.clock_settime_ns(time.CLOCK_REALTIME, now_ns() + int(gap["ns"]))
             answer["host_clock"] = "set back"
+        for deed in state.get("commands") or ():
+            try:
+                why = take_back(processes, deed)
+            except Refused as refused:  # the process is thawed all the same
+                why = str(refused)
+            answer["why"] = "; ".join(filter(None, [answer["why"], why]))
+            answer["commands"] = "taken back"
         node = state.get("node") or {}
         stat = process_stat(int(node["pid"])) if node else None
         for pid, start in state.get("adopted") or ():

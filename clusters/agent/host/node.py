@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from dethrone.clusters.agent.host.clocks import FakeClock, HostClock
+from dethrone.clusters.agent.host.commands import Commands
 from dethrone.clusters.agent.host.common import Refused, boot_id, now_ns, replace_file
 from dethrone.clusters.agent.host.confinement import Confined, open_log
 from dethrone.clusters.agent.host.news import News
@@ -58,6 +59,8 @@ class Node:
         """Whether the harness asked for the end of the running process."""
         self.host_clock: HostClock | None = None
         """The machine's clock, where it may be set."""
+        self.commands: Commands | None = None
+        """Faults by commands, which ``heal`` takes back."""
         self.fatal: FatalSearch | None = None
         self._logged_from = 0
         """The offset in the log at which the output of the running process begins."""
@@ -193,6 +196,8 @@ class Node:
             state["rated"] = self._clock.rated
             if self.host_clock is not None and self.host_clock.base_ns is not None:
                 state["wall_gap"] = {"ns": self.host_clock.base_ns, "boot": boot_id()}
+            if self.commands is not None and self.commands.held:
+                state["commands"] = self.commands.held
             state.update(self._more())
             replace_file(self._state_path, json.dumps(state).encode(), 0o600)
 

@@ -49,7 +49,7 @@ def texts_of(raw: Any, what: str) -> list[str]:
 def clean_state(raw: Any) -> dict[str, Any]:
     """A desired state with every field present and checked. Raises Refused for anything else."""
     raw = object_of(raw, "want")
-    unknown = set(raw) - {"cuts", "links", "down", "frozen", "clock", "disk", "cpu_percent"}
+    unknown = set(raw) - {"cuts", "links", "down", "frozen", "clock", "disk", "cpu_percent", "troubles"}
     if unknown:
         raise Refused(f"unknown in want: {', '.join(sorted(unknown))[:200]}")
     down = raw.get("down")
@@ -92,7 +92,30 @@ def clean_state(raw: Any) -> dict[str, Any]:
         "clock": clock,
         "disk": raw.get("disk"),
         "cpu_percent": raw.get("cpu_percent"),
+        "troubles": _clean_troubles(raw.get("troubles") or []),
     }
+
+
+def _clean_troubles(given: Any) -> list[dict[str, Any]]:
+    """The kind and the commands of each; what they mean is for others."""
+    if not isinstance(given, list):
+        raise Refused("troubles must be a list")
+    troubles = []
+    for trouble in given:
+        kind = text_of(object_of(trouble, "a trouble"), "kind")
+        commands = trouble.get("commands")
+        if not isinstance(commands, list):
+            raise Refused(f"the commands of {kind!r:.80} must be a list")
+        clean = []
+        for command in commands:
+            parts = {
+                part: texts_of(object_of(command, "a command").get(part), part) for part in ("begin", "check", "end")
+            }
+            if not all(parts.values()):
+                raise Refused(f"a command of {kind!r:.80} is empty")
+            clean.append({**parts, "of": texts_of(command.get("of") or [], "of")})
+        troubles.append({"kind": kind, "commands": clean})
+    return troubles
 
 
 HEALTHY = clean_state({})

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 from dethrone.clusters.agent.host.addresses import default_gateway, is_v6, own_addresses
 from dethrone.clusters.agent.host.adopted import AdoptedNode
 from dethrone.clusters.agent.host.clocks import FakeClock, HostClock
+from dethrone.clusters.agent.host.commands import Commands
 from dethrone.clusters.agent.host.common import MS, SECOND, Refused, boot_id, complain, now_ns
 from dethrone.clusters.agent.host.confinement import Confined, confined, give
 from dethrone.clusters.agent.host.connections import DeadMan, Verb
@@ -90,6 +91,7 @@ class Host:
         self.canary = Canary(self.news)
         self.fatal = FatalSearch(self.news)
         self.node = Node(self.processes, self.clock, self.news, self.tails, self._state_path)
+        self.commands = self.node.commands = Commands(self.processes, lambda: self.node.remember())  # noqa: PLW0108 - adopted later
         self._beside: int | None = None
         """A process that something other than the agent starts (``process`` of ``prepare``): only watched here."""
         self.node_watch = NodeWatch(self.news, self._members)
@@ -101,8 +103,8 @@ class Host:
         if settings.sets_clock:
             clock = self.node.host_clock = HostClock(self.node.remember)
             self.canary.shifted = lambda: clock.shifted_ns
-        self._term_limit_s = settings.term_limit_s
-        self.keeper = HostKeeper(self.rules, self.probes, self.clock, self.node, term_limit_s=settings.term_limit_s)
+        self._run_name, self._term_limit_s = run, settings.term_limit_s
+        self.keeper = self._new_keeper()
         self.dead_man = DeadMan()
         self._dead_man_ns = settings.dead_man_ns
         self.verbs: dict[str, tuple[str, Verb]] = {
@@ -128,8 +130,19 @@ class Host:
             "write_file": ("files", self._write_file),
         }
 
+    def _new_keeper(self) -> HostKeeper:
+        return HostKeeper(
+            self.rules,
+            self.probes,
+            self.clock,
+            self.node,
+            term_limit_s=self._term_limit_s,
+            commands=self.commands,
+            run=self._run_name,
+        )
+
     def watch_rules(self) -> None:
-        """Check our rules periodically; put lost ones back, and report the loss."""
+        """Check our rules and commands periodically; put lost ones back, and report the loss."""
         while True:
             time.sleep(RULES_PERIOD_S)
             for rules in self.rules.families():
@@ -143,6 +156,17 @@ class Host:
                         self.news.noise("rules-lost", good_ns, moment, moment - good_ns, **detail)
                 except (Refused, OSError) as error:
                     complain("rules", error)
+            if not self.commands.held:
+                continue
+            try:
+                why, good_ns, still = self.commands.put_back()
+            except (Refused, OSError) as error:
+                complain("commands", error)
+                continue
+            if why:
+                moment = now_ns()
+                detail = {"why": why, "put_back": not still, "why_not": still}
+                self.news.noise("rules-lost", good_ns, moment, moment - good_ns, **detail)
 
     def _ack(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
         self.news.acknowledge(integer_of(request, "news", low=0, high=2**62))
@@ -151,7 +175,8 @@ class Host:
     def _bye(self, _request: Mapping[str, Any]) -> Mapping[str, Any]:
         self.dead_man.arm(0)
         why = self.rules.remove() if self.rules.used else ""
-        return {"why": why}
+        left = self.commands.apply([])[0] if self.commands.held else ""
+        return {"why": "; ".join(filter(None, [why, left]))}
 
     def _noise(self, _request: Mapping[str, Any]) -> Mapping[str, Any]:
         return self.canary.summary()
@@ -270,7 +295,7 @@ class Host:
             raise Refused(f"a target is not found by {target['by'][:80]}")
         restart = texts_of(request.get("restart") or [], "restart")
         self.node = AdoptedNode(self.node, target, restart, processes=self.processes, news=self.news)
-        self.keeper = HostKeeper(self.rules, self.probes, self.clock, self.node, term_limit_s=self._term_limit_s)
+        self.keeper = self._new_keeper()
         return {}
 
     def _start_node(self, _request: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -401,6 +426,8 @@ class Host:
             self.node.leave()
         elif not self.node.end(signal.SIGTERM, 2.0):
             self.node.end(signal.SIGKILL, SIGNAL_LIMIT_S)
+        with contextlib.suppress(Refused, OSError):
+            self.commands.apply([])
         if self.rules.used:
             self.rules.remove()
         if self.node.host_clock is not None:

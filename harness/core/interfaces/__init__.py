@@ -19,11 +19,13 @@ from dethrone.harness.core.interfaces.backend import (
     Owned,
 )
 from dethrone.harness.core.interfaces.checker import Checker, Demanding, Incremental, Model, Unmet
+from dethrone.harness.core.interfaces.faults import FaultTraits, Shown, Who, declarations, declared, traits_of
 from dethrone.harness.core.interfaces.nemesis import (
     ClusterView,
     Condition,
     Fault,
     Informed,
+    Obliging,
     Occurrence,
     Strategy,
     Thorough,
@@ -75,6 +77,7 @@ __all__ = [
     "Electorate",
     "Evidence",
     "Fault",
+    "FaultTraits",
     "Generator",
     "Host",
     "HostNews",
@@ -88,6 +91,7 @@ __all__ = [
     "No",
     "NodeSpec",
     "NodeStart",
+    "Obliging",
     "Occurrence",
     "OfThisMachine",
     "OpOutcome",
@@ -101,6 +105,7 @@ __all__ = [
     "RunDefaults",
     "Scalable",
     "Secretive",
+    "Shown",
     "StatusCall",
     "Strategy",
     "System",
@@ -108,6 +113,10 @@ __all__ = [
     "Thorough",
     "TraceLine",
     "Unmet",
+    "Who",
     "Workload",
     "Yes",
+    "declarations",
+    "declared",
+    "traits_of",
 ]

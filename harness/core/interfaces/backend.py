@@ -171,7 +171,7 @@ class Owned(msgspec.Struct, frozen=True, kw_only=True):
     state_dir: str
 
 
-USUAL_CAPABILITIES = frozenset({"iptables", "signals", "faketime"})
+USUAL_CAPABILITIES = frozenset({"iptables", "signals", "faketime", "commands"})
 """What faults may need on hosts of our own."""
 
 

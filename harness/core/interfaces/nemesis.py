@@ -13,6 +13,7 @@ import msgspec
 from dethrone.harness.core.clock import Ns, Span
 from dethrone.harness.core.events import Event, Invoke
 from dethrone.harness.core.hoststate import ClusterState, HostState
+from dethrone.harness.core.interfaces.faults import FaultTraits, Who
 from dethrone.harness.core.promise import Promise
 from dethrone.harness.core.rng import Rng
 from dethrone.harness.core.schedule import OnEvent, PlannedFault, Schedule
@@ -61,6 +62,10 @@ class Fault(Protocol):
 
     kind: str
 
+    @property
+    def traits(self) -> FaultTraits:
+        """What it declares about itself."""
+
     def summary(self) -> str:
         """One line for ``list faults``."""
 
@@ -82,6 +87,14 @@ class Fault(Protocol):
 
     def needs(self) -> frozenset[str]:
         """Capabilities of hosts that it needs: ``iptables``, ``signals``, ``faketime``."""
+
+
+@runtime_checkable
+class Obliging(Protocol):
+    """A kind that shows what it owes by another fault than a draw with fixed victims."""
+
+    def oblige(self, who: Who, rng: Rng, *, nodes: int, hold_ns: Ns, company: int) -> PlannedFault:
+        """A planned fault that hits ``who``. ``company``: how many other hard faults share its step."""
 
 
 class Condition(Protocol):

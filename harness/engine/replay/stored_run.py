@@ -18,6 +18,7 @@ import msgspec
 from dethrone.harness.core import registry, store
 from dethrone.harness.core.clock import Span
 from dethrone.harness.core.errors import ConfigError, HistoryError
+from dethrone.harness.core.interfaces import declared
 from dethrone.harness.core.plan import Plan
 from dethrone.harness.core.schedule import PlannedFault, RealisedFault, RealisedSchedule, Schedule, Step
 from dethrone.harness.core.secrets import HIDDEN
@@ -138,7 +139,7 @@ def _order(fault: RealisedFault) -> tuple[int, int, int]:
 
 def _fault(fault: RealisedFault, began: int) -> PlannedFault:
     begin = _begin(fault)
-    held = 0 if fault.end is None or fault.kind == "restart" else max(0, fault.end.lo - begin.hi)
+    held = 0 if fault.end is None or declared(fault.kind).lasts == "at-once" else max(0, fault.end.lo - begin.hi)
     return PlannedFault(
         kind=fault.kind,
         victims="node:" + ",".join(fault.victims) if fault.victims else "all",

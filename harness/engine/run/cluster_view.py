@@ -65,9 +65,8 @@ class ViewKeeper:
                 continue
             terms[node] = last[1].term
             roles[node] = "leader" if node == leader else last[1].role.lower()
-        return ClusterView(
-            nodes=self.nodes, leader=leader, roles=roles, terms=terms, state=dict(self.state), voters=self.voters
-        )
+        state = {node: state.suffered for node, state in self.state.items()}
+        return ClusterView(nodes=self.nodes, leader=leader, roles=roles, terms=terms, state=state, voters=self.voters)
 
     def answering(self, now: Ns) -> tuple[str, ...]:
         """Nodes with a fresh answer."""

@@ -54,6 +54,7 @@ def _node_view(keeper: ViewKeeper, node: str, role: str, now: Ns) -> NodeView:
         faults.append("paused")
     if state.clock:
         faults.append("clock")
+    faults += [trouble.kind for trouble in state.troubles or ()]
     return NodeView(
         name=node,
         role=role,

@@ -162,7 +162,7 @@ class LiveWorld:
     ) -> dict[str, Mapping[str, object]]:
         out: dict[str, Mapping[str, object]] = {}
         for name, want in wants.items():
-            healed = sorted(set(before[name].cuts) - set(want.cuts))
+            healed = sorted(set(before[name].suffered.cuts) - set(want.suffered.cuts))
             if healed:
                 out[name] = dict(self._hosts[name].reset_flows(healed))
         return out

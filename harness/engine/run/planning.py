@@ -30,12 +30,14 @@ from dethrone.harness.core.interfaces import (
     Strategy,
     System,
     Workload,
+    declared,
+    traits_of,
 )
 from dethrone.harness.core.plan import Plan, WorkloadPlan
 from dethrone.harness.core.plausible import wrong_counts, wrong_times
 from dethrone.harness.core.promise import Promise
 from dethrone.harness.core.rng import Rng
-from dethrone.harness.core.schedule import LEAVING_A_MAJORITY, Schedule
+from dethrone.harness.core.schedule import Schedule
 from dethrone.harness.core.schedule_text import read_schedule
 from dethrone.harness.core.timescale import SCALE_MAX, longer, longer_promise, schedule_at, show_scale
 from dethrone.harness.core.world import VirtualBackend
@@ -50,9 +52,6 @@ WARMUP_NS = 5 * SECOND
 OP_TIMEOUT_NS = 5 * SECOND
 MAX_NODES = 31
 """What faults may need on the hosts of a backend that does not say what they can do."""
-
-LASTING = frozenset({"damage", "wipe"})
-"""Kinds whose victims do not recover: nothing comes after them."""
 
 PACKAGES = {"faketime": "libfaketime", "iptables": "iptables"}
 """What brings a capability to a host that lacks it."""
@@ -98,6 +97,7 @@ def draft(options: RunOptions, *, seed: int) -> Draft:
     usual = () if written else defaults.faults  # who wrote what happens needs nothing else to be possible
     wanted = options.faults if options.faults is not None else usual
     faults = {kind: _fault(system, backend, kind) for kind in wanted}
+    promise = promise.bearing({kind: traits_of(fault).borne_as for kind, fault in faults.items()})
     schedule, more = _schedule(
         options,
         defaults,
@@ -110,6 +110,7 @@ def draft(options: RunOptions, *, seed: int) -> Draft:
         seed=seed,
     )
     kinds = {kind: _fault(system, backend, kind) for kind in sorted({*schedule.kinds, *faults})}
+    promise = promise.bearing({kind: traits_of(fault).borne_as for kind, fault in kinds.items()})
     workload, workload_plan = _workload(options, defaults, system=system, promise=promise)
     stop_early = options.stop_at_first_failure
     plan = Plan(
@@ -209,7 +210,8 @@ def evidence(schedule: Schedule, promise: Promise, *, drawn: bool) -> tuple[str,
     asked = [f"{what}:{phase}" for what in ("answers", "writes") for phase in phases]
     if drawn and "T1" in promise.tiers:
         asked.append("window:T1")
-    lasting = schedule.health_bound_ns != 0 and LEAVING_A_MAJORITY & set(schedule.kinds)  # in haste nothing lasts
+    # In haste nothing lasts.
+    lasting = schedule.health_bound_ns != 0 and any(declared(kind).leaves_majority for kind in schedule.kinds)
     if drawn and "T2" in promise.tiers and not promise.owed_in_calm and lasting:
         asked.append("window:T2")
     return tuple(asked)
@@ -263,12 +265,13 @@ def _settings(words: Mapping[str, str], system: System, backend: Backend) -> tup
 def _fault(system: System, backend: Backend, kind: str) -> Fault:
     """The fault of this kind. MissingCapability if this system or these hosts cannot suffer it."""
     fault: Fault = registry.load(registry.FAULTS, kind)
-    support = system.fault_support(kind)
-    if isinstance(support, No):
-        raise MissingCapability(
-            f"{system.name} cannot suffer the fault {kind!r}: {support.why}",
-            next_step=support.what_to_do or "remove it from --faults",
-        )
+    for suffered in (kind, *traits_of(fault).borne_as):
+        support = system.fault_support(suffered)
+        if isinstance(support, No):
+            raise MissingCapability(
+                f"{system.name} cannot suffer the fault {kind!r}: {support.why}",
+                next_step=support.what_to_do or "remove it from --faults",
+            )
     missing = fault.needs() - backend.traits.capabilities
     if missing:
         raise MissingCapability(
@@ -328,7 +331,8 @@ def _schedule(
     )
     schedule = draw_each_kind(hat, demanded=bool(options.faults)) if options.conclusive else hat.draw()
     _check_schedule(schedule, nodes=options.nodes)
-    if not options.conclusive or not all(promise.bears(kind, {}) and kind not in LASTING for kind in faults):
+    final = [kind for kind, fault in faults.items() if traits_of(fault).lasts == "for-good"]
+    if not options.conclusive or final or not all(promise.bears(kind, {}) for kind in faults):
         return msgspec.structs.replace(schedule, seed=seed), None
 
     def more() -> Continuation:

@@ -6,7 +6,6 @@ const opsTop = lanesTop + D.nodes.length * LANE + 6;
 const markStart = D.marks.map((mark) => mark[0]);
 const opsStart = D.ops.map((op) => op[0]);
 const longestOp = D.ops.reduce((most, op) => Math.max(most, op[1] - op[0]), 0);
-const KIND_COLOR = { partition: "cut", kill: "down", stop: "down", restart: "down", pause: "frozen", clock: "clock" };
 
 function packFaults() {
   const ends = [], row = new Map();
@@ -58,7 +57,7 @@ function drawFaults(ctx, frame, colors) {
     const lo = frame.x(asked), hi = Math.max(lo + 3, frame.x(fault.outcome === "skipped" ? force : healed ?? END));
     if (hi < LEFT || lo > frame.width) continue;
     const y = TOP + faultRows.row.get(fault) * FAULT_ROW;
-    const name = KIND_COLOR[fault.kind] ?? "other";
+    const name = fault.color;
     ctx.fillStyle = colors[name];
     ctx.globalAlpha = fault.outcome === "installed" ? 0.3 : 0.08;
     ctx.fillRect(lo, y, hi - lo, FAULT_ROW - 4);
