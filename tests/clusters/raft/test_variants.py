@@ -10,8 +10,8 @@ from dethrone.clusters.targets.raft.target import TARGET
 from dethrone.clusters.targets.raft.variants import VARIANTS
 from dethrone.harness.core.clock import MS
 from dethrone.harness.core.rng import Rng
-from tests.clusters.raft.chaos import converged, drawn, mend, play
-from tests.clusters.raft.minisim import World
+from tests.clusters.raft.spec import World
+from tests.world.chaos import drawn, play
 
 CONFIGS = [(0, Config(("A", "B"))), (3, Config(("A", "C")))]
 
@@ -128,9 +128,9 @@ def test_a_variant_names_who_must_catch_it_unless_it_is_harmless(name):
 def test_harmless_variants_stay_safe_and_heal(name):
     for seed in range(6):
         world = World("ABC", seed=seed, variant=name)
-        play(world, drawn(Rng(seed).stream("harmless"), "ABC", count=60))
-        mend(world)
-        assert world.run(3000, until=lambda w=world: converged(w))
+        play(world, drawn(World, Rng(seed).stream("harmless"), "ABC", count=60))
+        world.mend()
+        assert world.run(3000, until=world.converged)
         assert world.problems == []
 
 
@@ -138,7 +138,7 @@ def found(name, problem, names="ABC", *, seeds=60, **settings):
     """Whether random faults show that problem in one of some seeds."""
     for seed in range(seeds):
         world = World(names, seed=seed, variant=name, **{**VARIANTS[name].needs, **VARIANTS[name].advised, **settings})
-        play(world, drawn(Rng(seed).stream("bug"), names, count=80))
+        play(world, drawn(World, Rng(seed).stream("bug"), names, count=80))
         if any(problem in text for text in world.problems):
             return True
     return False

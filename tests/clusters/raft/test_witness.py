@@ -9,9 +9,8 @@ from dethrone.clusters.targets.raft.messages import AppendEntries, AppendReply, 
 from dethrone.clusters.targets.raft.storage import LOG, VOTE, HardState, record, vote_ops
 from dethrone.clusters.targets.raft.witness import RaftWitness
 from dethrone.harness.core.rng import Rng
-from tests.clusters.raft.chaos import drawn, mend, play
-from tests.clusters.raft.minisim import World
-from tests.clusters.raft.single import disk, entries
+from tests.clusters.raft.spec import World, disk, entries
+from tests.world.chaos import drawn, play
 
 
 def told(events, name):
@@ -107,8 +106,8 @@ def test_the_witness_knows_neither_rules_nor_core():
 @pytest.mark.parametrize("seed", range(8))
 def test_on_the_honest_build_witness_and_core_tell_the_same(profile, seed):
     world = World("ABC", seed=seed, profile=profile)
-    play(world, drawn(Rng(seed).stream("witness"), "ABC", count=60))
-    mend(world)
+    play(world, drawn(World, Rng(seed).stream("witness"), "ABC", count=60))
+    world.mend()
     world.run(2000)
     for box in world.boxes.values():
         elected = {(note.term, tuple(note.data["voters"])) for note in box.notes if note.name == "elected"}

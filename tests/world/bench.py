@@ -1,0 +1,117 @@
+"""One bare core on a bench: a test prepares its disk, gives it one event, and looks at every effect.
+
+Guarantees: the same seed gives the same draws; disk batches are done at once, in order, and what that leads to stands
+behind the effects of the event, unless the core is ``slow``: then a test ends each batch itself. Out of scope:
+barriers, peers and time that passes by itself (`tests.world.world`).
+"""
+
+from __future__ import annotations
+
+from dethrone.harness.core.clock import MS, Clocks
+from dethrone.harness.core.machine import Disk, DiskDone, Fired, Message, Request
+from dethrone.harness.core.rng import Rng
+
+
+def words(settings):
+    """Knobs as the command line has them."""
+    return {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in settings.items()}
+
+
+class Bench:
+    """Node ``node`` of ``members``. A protocol gives ``target`` and ``profile``, and ways to a role."""
+
+    target = None
+    profile = None
+    members = "ABC"
+    epoch = 0
+    """What the wall clock shows at the moment 0, in ns."""
+
+    def __init__(
+        self,
+        image=None,
+        *,
+        node="A",
+        members=None,
+        profile=None,
+        variant=None,
+        seed=7,
+        slow=False,
+        slow_start=False,
+        **knobs,
+    ):
+        """``slow_start``: even the batches of the start wait for the test."""
+        self.members = tuple(members or self.members)
+        self.knobs = self.target.knobs(words(knobs), profile=profile or self.profile)
+        self.core = self.target.core(node=node, members=self.members, knobs=self.knobs, variant=variant)
+        self.now = 10_000 * MS
+        self.wall = self.epoch
+        self.rng = Rng(seed)
+        self.slow = slow_start
+        self.batches = []
+        """Those that are not done."""
+        self.requests = 0
+        self.out = []
+        """All effects so far."""
+        out = []
+        self.core.boot(dict(image or {}), self.clocks(), self.rng, out)
+        self.booted = self._finish(out)
+        self.slow = slow or slow_start
+
+    @property
+    def node(self):
+        return self.core.node
+
+    def clocks(self):
+        return Clocks(self.now, self.now + self.wall)
+
+    def status(self):
+        return self.core.status(self.clocks())
+
+    # --- events ---------------------------------------------------------------------------------------------------
+
+    def give(self, event, *, after_ms=0):
+        """Handle one event; the effects, with those of the disk's answers behind them."""
+        self.now += after_ms * MS
+        out = []
+        self.core.handle(event, self.clocks(), self.rng, out)
+        return self._finish(out)
+
+    def hear(self, src, body, *, after_ms=0):
+        """A peer's message."""
+        return self.give(Message(src, body), after_ms=after_ms)
+
+    def fire(self, timer, *, after_ms=0):
+        """A timer rings."""
+        return self.give(Fired(timer), after_ms=after_ms)
+
+    def ask(self, body, *, after_ms=0):
+        """A client's request."""
+        self.requests += 1
+        return self.give(Request(self.requests, body), after_ms=after_ms)
+
+    def done(self, error=None):
+        """The oldest batch is done."""
+        batch = self.batches.pop(0)
+        self.carried_out(batch)
+        return self.give(DiskDone(batch.token, error))
+
+    def carried_out(self, batch):
+        """The disk has that batch now."""
+
+    def _finish(self, out):
+        everything = list(out)
+        new = [effect for effect in out if isinstance(effect, Disk)]
+        self.batches += new
+        self.out += out
+        while new and not self.slow:
+            batch = new.pop(0)
+            self.batches.remove(batch)
+            self.carried_out(batch)
+            more = []
+            self.core.handle(DiskDone(batch.token), self.clocks(), self.rng, more)
+            found = [effect for effect in more if isinstance(effect, Disk)]
+            self.batches += found
+            self.out += more
+            new += found
+            everything += more
+        return everything
