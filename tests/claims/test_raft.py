@@ -136,7 +136,7 @@ def test_claim_1_22_followers_wait_between_150_and_300_ms_at_random(variant):
 def test_claim_1_23_candidates_that_tied_wait_for_a_random_time(variant):
     waits = []
     for seed in range(150):
-        world = World("AB", seed=seed, profile=PAPER, variant=variant, delay=(5, 5), fsync=(0, 0))
+        world = World("AB", seed=seed, profile=PAPER, variant=variant, delay=(5, 5), sync=(0, 0))
         world.campaign("A")
         world.campaign("B")
         began = world.now

@@ -8,8 +8,10 @@ barriers, peers and time that passes by itself (`tests.world.world`).
 from __future__ import annotations
 
 from dethrone.harness.core.clock import MS, Clocks
-from dethrone.harness.core.machine import Disk, DiskDone, Fired, Message, Request
+from dethrone.harness.core.machine import Disk as Batch
+from dethrone.harness.core.machine import DiskDone, Fired, Message, Request
 from dethrone.harness.core.rng import Rng
+from tests.world.disk import Disk
 
 
 def words(settings):
@@ -40,7 +42,7 @@ class Bench:
         **knobs,
     ):
         """``slow_start``: even the batches of the start wait for the test."""
-        self.members = tuple(members or self.members)
+        self.name, self.members = node, tuple(members or self.members)
         self.knobs = self.target.knobs(words(knobs), profile=profile or self.profile)
         self.core = self.target.core(node=node, members=self.members, knobs=self.knobs, variant=variant)
         self.now = 10_000 * MS
@@ -49,6 +51,8 @@ class Bench:
         self.slow = slow_start
         self.batches = []
         """Those that are not done."""
+        self.disk = Disk()
+        self.disk.store({path: content for path, content in (image or {}).items() if isinstance(content, bytes)})
         self.requests = 0
         self.out = []
         """All effects so far."""
@@ -92,24 +96,30 @@ class Bench:
     def done(self, error=None):
         """The oldest batch is done."""
         batch = self.batches.pop(0)
-        self.carried_out(batch)
+        if error is None:
+            self._carry_out(batch)
         return self.give(DiskDone(batch.token, error))
 
-    def carried_out(self, batch):
-        """The disk has that batch now."""
+    def again(self, **how):
+        """The same node after SIGKILL: a new process on the same disk."""
+        return type(self)(self.disk.image(), node=self.name, members=self.members, **how)
+
+    def _carry_out(self, batch):
+        for op in batch.ops:
+            self.disk.carry_out(op)
 
     def _finish(self, out):
         everything = list(out)
-        new = [effect for effect in out if isinstance(effect, Disk)]
+        new = [effect for effect in out if isinstance(effect, Batch)]
         self.batches += new
         self.out += out
         while new and not self.slow:
             batch = new.pop(0)
             self.batches.remove(batch)
-            self.carried_out(batch)
+            self._carry_out(batch)
             more = []
             self.core.handle(DiskDone(batch.token), self.clocks(), self.rng, more)
-            found = [effect for effect in more if isinstance(effect, Disk)]
+            found = [effect for effect in more if isinstance(effect, Batch)]
             self.batches += found
             self.out += more
             new += found

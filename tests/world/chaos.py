@@ -117,7 +117,7 @@ def step(world, verb, box, other, ms):
         case "pause" if box.alive:
             world.resume(name)
         case "write":
-            for writer in world.writers():
+            for writer in world.writers(box):
                 world.clients.append(writer)
         case "read":
             for leader in world.leaders():

@@ -197,8 +197,8 @@ class Shells:
 
     def start_batch(self, box):
         """The disk begins with the oldest batch."""
-        if self.fsync is not None:
-            self.at(self.now + self.rng.between(*self.fsync) * MS // 2, self.batch_done, box, box.life)
+        if self.sync is not None:
+            self.at(self.now + self.rng.between(*self.sync) * MS // 2, self.batch_done, box, box.life)
 
     def batch_done(self, box, life=None, error=None):
         """The oldest batch is done, or failed."""

@@ -31,6 +31,7 @@ class World(Shells):
     yet. ``disks``: what disks hold at the first start. ``variant``: of all, or one for each name."""
 
     target: Any = None
+    host: type[Box] = Box
     profile: str | None = None
     delay: tuple[float, float] = (1, 3)
     """How long a message takes, in ms; ``slow``: while the network is slow."""
@@ -59,7 +60,7 @@ class World(Shells):
         asleep="",
         disks=None,
         delay=None,
-        fsync=(0, 2),
+        sync=(0, 2),
         **settings,
     ):
         self.seed = seed
@@ -76,7 +77,7 @@ class World(Shells):
         """(src, dst) → extra ms."""
         self.calm_delay = self.delay
         self.delay = delay or self.delay
-        self.fsync = fsync
+        self.sync = sync
         """How long a batch takes, in half ms; None: until the test ends it."""
         self.hold: Any = None
         self.held_messages: list[tuple[str, str, Any]] = []
@@ -86,7 +87,7 @@ class World(Shells):
         self.requests = 0
         self.problems: list[str] = []
         self.clients = Clients(self)
-        self.boxes = {name: Box(self, name) for name in everyone}
+        self.boxes = {name: self.host(self, name) for name in everyone}
         self.judge = self.invariants(self)
         for name, files in (disks or {}).items():
             self.boxes[name].disk.store(files)
@@ -271,8 +272,8 @@ class World(Shells):
         answer = self.ask(name, Get(key), ms=ms)
         return (answer.value or []) if isinstance(answer, Ok) else None
 
-    def writers(self):
-        """Who is asked for a write of `tests.world.chaos`; ``key_of`` which one, ``get`` how it is read."""
+    def writers(self, box):
+        """Who is asked for a write at that node, in a schedule; ``key_of``: for which key, ``get``: how it is read."""
         leader = self.leader()
         return [leader] if leader else []
 
@@ -304,9 +305,10 @@ class World(Shells):
         if leader is None or not all(box.alive and self.follows(box) == leader for box in self.boxes.values()):
             return False
         for (_, led), *others in zip(*(self.parts(box) for box in self.boxes.values()), strict=True):
-            ends = {self.end(node) for node in (led, *(node for _, node in others))}
-            ends |= {self.commit(node) for node in (led, *(node for _, node in others))}
-            if len(ends) > 1:
+            nodes = [led, *(node for _, node in others)]
+            if len({self.term(node) for node in nodes}) > 1:
+                return False
+            if len({length for node in nodes for length in (self.end(node), self.commit(node))}) > 1:
                 return False
         return True
 

@@ -9,14 +9,13 @@ from dethrone.clusters.targets.kraft.messages import (
     BeginQuorumEpochRequest,
     VoteResponse,
 )
-from dethrone.clusters.targets.kraft.rules import Rules
+from dethrone.clusters.targets.kraft.rules import LEADER, Rules
 from dethrone.clusters.targets.kraft.target import TARGET
 from dethrone.clusters.targets.kraft.variants import VARIANTS
-from dethrone.harness.core.clock import MS
 from dethrone.harness.core.rng import Rng
-from tests.clusters.kraft.chaos import converged, drawn, mend, play
-from tests.clusters.kraft.minisim import World, leaders
-from tests.clusters.kraft.single import C, One, answer, disk, halted, vote
+from tests.clusters.kraft.spec import C, One, World, disk, vote
+from tests.world.chaos import drawn, play
+from tests.world.effects import answer, halted
 
 
 def names_for(variant):
@@ -58,7 +57,7 @@ def test_a_random_world_shows_it_and_the_honest_build_survives_the_same_world(na
     variant = VARIANTS[name]
     names, knobs = names_for(variant), knobs_for(variant)
     for seed in range(60):
-        schedule = drawn(Rng(seed).stream("chaos"), names, count=120)
+        schedule = drawn(World, Rng(seed).stream("chaos"), names, count=120)
         world = play(World(names, seed=seed, variant=name, **knobs), schedule)
         if any(CHAOTIC[name] in problem for problem in world.problems):
             assert play(World(names, seed=seed, **knobs), schedule).problems == []
@@ -70,9 +69,9 @@ def test_a_random_world_shows_it_and_the_honest_build_survives_the_same_world(na
 def test_the_harmless_builds_stay_safe_and_converge(name):
     for seed in range(8):
         world = World("ABC", seed=seed, variant=name)
-        play(world, drawn(Rng(seed).stream("chaos"), "ABC", count=100))
-        mend(world)
-        assert world.run(10_000, until=lambda w=world: converged(w))
+        play(world, drawn(World, Rng(seed).stream("chaos"), "ABC", count=100))
+        world.mend()
+        assert world.run(10_000, until=world.converged)
         assert world.problems == []
 
 
@@ -123,7 +122,7 @@ def test_28_and_30_a_cut_off_leader_stays(variant):
     for value in range(12):
         world.request("A", Append("k", value))
         world.run(500)
-    assert ("A" in leaders(world)) == (variant is not None)
+    assert ("A" in world.with_role(LEADER)) == (variant is not None)
 
 
 @pytest.mark.parametrize("variant", [None, "31-any-request-restarts-timers"])
@@ -145,7 +144,7 @@ def test_33_and_34_votes_split_again_and_again(name):
     honest, broken = [], []
     for seed in range(8):
         for variant, rounds in ((None, honest), (name, broken)):
-            world = World("ABCD", seed=seed, variant=variant, delay=(2, 2), fsync=(0, 0))
+            world = World("ABCD", seed=seed, variant=variant, delay=(2, 2), sync=(0, 0))
             world.run(30_000, until=lambda w=world: w.leader() is not None)
             rounds.append(len(world.notes("election_started")))
     assert sum(broken) > 3 * sum(honest)
@@ -157,7 +156,7 @@ def test_52_followers_whose_clocks_are_set_back_do_not_replace_a_dead_leader(var
     leader = world.elect("A")
     world.run(1_000)
     for name in "BC":
-        world.step_wall(name, -3600 * 1000 * MS)
+        world.step_wall(-3_600_000, name)
     world.kill(leader)
     found = world.run(10_000, until=lambda: world.leader() is not None)
     assert found == (variant is None)

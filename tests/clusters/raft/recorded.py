@@ -296,4 +296,4 @@ class Recorded(World):
         return registry.load(registry.CHECKERS, name).check(self.history(), plan.promise, plan)
 
 
-_WORLD = {"seed", "profile", "variant", "delay", "fsync"}
+_WORLD = {"seed", "profile", "variant", "delay", "sync"}

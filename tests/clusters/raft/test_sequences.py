@@ -57,7 +57,7 @@ def test_rf_b2_without_the_log_check_an_acknowledged_write_is_lost(profile, log_
 
 
 def figure_8(profile, **knobs):
-    world = World("12345", profile=profile, fsync=(0, 0), **PLAIN, **knobs)
+    world = World("12345", profile=profile, sync=(0, 0), **PLAIN, **knobs)
     win(world, "1")
     world.partition("12", "345")
     world.request("1", Append("k", "a"))

@@ -107,7 +107,7 @@ def test_39_a_lost_answer_costs_the_vote(variant, broken):
 
 @honest_and("40-commits-old-terms")
 def test_40_figure_8_with_small_batches(variant, broken):
-    world = World("12345", variant=variant, max_entries_per_append=1, fsync=(0, 0))
+    world = World("12345", variant=variant, max_entries_per_append=1, sync=(0, 0))
     win(world, "1")
     world.run(60)
     world.partition("12", "345")
@@ -233,7 +233,7 @@ def test_58_a_leader_with_a_hung_disk_is_not_replaced(variant, broken):
 
 @honest_and("10-resumes-leadership")
 def test_10_two_entries_at_one_place_in_one_term(variant, broken):
-    world = World("ABC", variant=variant, fsync=(0, 0))
+    world = World("ABC", variant=variant, sync=(0, 0))
     win(world, "A")
     world.run(100)
     world.start_batch, start = (lambda box: None if box.name == "A" else start(box)), world.start_batch

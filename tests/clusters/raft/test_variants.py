@@ -148,7 +148,7 @@ def found(name, problem, names="ABC", *, seeds=60, **settings):
     ("name", "problem", "names", "world"),
     [
         ("01-vote-not-written", "INV-2", "ABC", {}),
-        ("02-answer-before-persist", "INV-2", "ABC", {"fsync": (0, 80), "profile": "raft-paper"}),
+        ("02-answer-before-persist", "INV-2", "ABC", {"sync": (0, 80), "profile": "raft-paper"}),
         ("05-vote-not-synced", "INV-2", "ABC", {}),
         ("11-forgets-own-vote", "INV-2", "ABC", {}),
         ("12-grant-without-log-check", "INV-4", "ABC", {}),
