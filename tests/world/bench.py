@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dethrone.harness.core.clock import MS, Clocks
 from dethrone.harness.core.machine import Disk as Batch
-from dethrone.harness.core.machine import DiskDone, Fired, Message, Request
+from dethrone.harness.core.machine import DiskDone, Fired, Message, Request, SetTimer
 from dethrone.harness.core.rng import Rng
 from tests.world.disk import Disk
 
@@ -51,6 +51,8 @@ class Bench:
         self.slow = slow_start
         self.batches = []
         """Those that are not done."""
+        self.timers = {}
+        """Timer → when it rings, in the bench's time."""
         self.disk = Disk()
         self.disk.store({path: content for path, content in (image or {}).items() if isinstance(content, bytes)})
         self.requests = 0
@@ -93,6 +95,23 @@ class Bench:
         self.requests += 1
         return self.give(Request(self.requests, body), after_ms=after_ms)
 
+    def run(self, ms):
+        """Let time pass; timers ring."""
+        end = self.now + ms * MS
+        while self.timers:
+            name, at = min(self.timers.items(), key=lambda item: item[1])
+            if at > end:
+                break
+            self.now = max(self.now, at)
+            del self.timers[name]
+            self.fire(name)
+        self.now = end
+
+    def sync(self, error=None):
+        """All batches are carried out, or fail."""
+        while self.batches:
+            self.done(error)
+
     def done(self, error=None):
         """The oldest batch is done."""
         batch = self.batches.pop(0)
@@ -104,6 +123,13 @@ class Bench:
         """The same node after SIGKILL: a new process on the same disk."""
         return type(self)(self.disk.image(), node=self.name, members=self.members, **how)
 
+    def _note_timers(self, out):
+        for effect in out:
+            if isinstance(effect, SetTimer):
+                self.timers.pop(effect.name, None)
+                if effect.at is not None:
+                    self.timers[effect.name] = effect.at - (self.wall if effect.clock == "wall" else 0)
+
     def _carry_out(self, batch):
         for op in batch.ops:
             self.disk.carry_out(op)
@@ -113,6 +139,7 @@ class Bench:
         new = [effect for effect in out if isinstance(effect, Batch)]
         self.batches += new
         self.out += out
+        self._note_timers(out)
         while new and not self.slow:
             batch = new.pop(0)
             self.batches.remove(batch)
@@ -122,6 +149,7 @@ class Bench:
             found = [effect for effect in more if isinstance(effect, Batch)]
             self.batches += found
             self.out += more
+            self._note_timers(more)
             new += found
             everything += more
         return everything

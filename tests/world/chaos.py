@@ -120,8 +120,8 @@ def step(world, verb, box, other, ms):
             for writer in world.writers(box):
                 world.clients.append(writer)
         case "read":
-            for leader in world.leaders():
-                world.clients.get(leader, world.key_of(ms))
+            for reader in world.readers(box):
+                world.clients.get(reader, world.key_of(ms))
         case "campaign" if box.alive and not box.paused and not box.leads:
             world.campaign(name)
         case _:

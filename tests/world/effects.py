@@ -26,6 +26,11 @@ def replies(out):
     return [e.body for e in out if isinstance(e, Reply)]
 
 
+def answers(out):
+    """Request → the answer to its client."""
+    return {e.id: e.body for e in out if isinstance(e, Reply)}
+
+
 def names(out):
     """The names of the notes."""
     return [e.name for e in out if isinstance(e, Note)]

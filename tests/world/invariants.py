@@ -24,7 +24,7 @@ class Leaders:
 
     def witnessed(self, box, event):
         """The shell saw this of a node."""
-        group = event.data.get("group", "")
+        group = event.data.get("group", self.world.group)
         if event.name == "elected" and event.term > 0:
             self.elected(box, group, event)
 
@@ -70,7 +70,7 @@ class Replication(Leaders):
     def witnessed(self, box, event):
         super().witnessed(box, event)
         world = self.world
-        group = event.data.get("group", "")
+        group = event.data.get("group", self.world.group)
         if event.name == "vote":
             before = self.votes.setdefault((group, box.name, event.term), event.data["candidate"])
             if before != event.data["candidate"]:

@@ -38,6 +38,8 @@ class World(Shells):
     slow: tuple[float, float] = (1, 80)
     answer_ms = 500
     epoch = 0
+    group = ""
+    """The replicated log of events that name none."""
     refuses = False
     """A dead process refuses connections, so that its callers know at once."""
     invariants: Any = Replication
@@ -68,7 +70,8 @@ class World(Shells):
         self.names = tuple(names)
         self.knobs = self.target.knobs(words(settings), profile=profile or self.profile)
         everyone = (*self.names, *spare)
-        self.variant = variant if isinstance(variant, dict) else dict.fromkeys(everyone, variant)
+        self.variant = variant
+        self.variants = variant if isinstance(variant, dict) else dict.fromkeys(everyone, variant)
         self.now = self.count = 0
         self.heap: list[Any] = []
         self.cut: set[tuple[str, str]] = set()
@@ -102,7 +105,7 @@ class World(Shells):
 
     def parts(self, box):
         """(group, node) of every replicated log of that core; none: the protocol has none."""
-        return (("", box.core.node),)
+        return ((self.group, box.core.node),)
 
     def leads(self, node):
         """Whether it calls itself leader."""
@@ -130,7 +133,7 @@ class World(Shells):
 
     def shown(self, box):
         """(group, term) as the node shows them; 0 where it shows none."""
-        return (("", box.glance()[1]),)
+        return ((self.group, box.glance()[1]),)
 
     def voters(self, node):
         """Those of whom a majority elects."""
@@ -149,7 +152,7 @@ class World(Shells):
         box.alive, box.paused, box.halted = True, False, ""
         box.rng = Rng(self.seed).stream(f"{name}/{box.life}")
         box.core = self.target.core(
-            node=name, members=self.names, knobs=knobs or self.knobs, variant=self.variant[name]
+            node=name, members=self.names, knobs=knobs or self.knobs, variant=self.variants[name]
         )
         box.barrier = Barrier()
         for queue in (box.batches, box.timers, box.inbox):
@@ -276,6 +279,10 @@ class World(Shells):
         """Who is asked for a write at that node, in a schedule; ``key_of``: for which key, ``get``: how it is read."""
         leader = self.leader()
         return [leader] if leader else []
+
+    def readers(self, box):
+        """Who is asked for a read."""
+        return self.leaders()
 
     def key_of(self, number):
         return "k"

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from dethrone.clusters.targets.client_api import Append, Ok
 from dethrone.harness.core.rng import Rng
-from tests.clusters.dledger.chaos import converged, drawn, led, mend, play, steps
-from tests.clusters.dledger.minisim import World
+from tests.clusters.dledger.spec import World
+from tests.world.chaos import drawn, play, steps
 
 settings.register_profile("worlds", deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
 worlds = settings(settings.get_profile("worlds"), max_examples=50)
@@ -15,14 +15,14 @@ PROFILES = ["dledger", "dledger-mended"]
 
 
 @worlds
-@given(steps("ABC"), st.integers(0, 1000), st.sampled_from(PROFILES), st.booleans())
+@given(steps(World, "ABC"), st.integers(0, 1000), st.sampled_from(PROFILES), st.booleans())
 def test_three_nodes_stay_safe(schedule, seed, profile, refuse):
     world = play(World("ABC", seed=seed, profile=profile, refuse=refuse), schedule)
     assert world.problems == []
 
 
 @worlds
-@given(steps("ABCDE"), st.integers(0, 1000), st.sampled_from(PROFILES), st.integers(1, 3))
+@given(steps(World, "ABCDE"), st.integers(0, 1000), st.sampled_from(PROFILES), st.integers(1, 3))
 def test_five_nodes_with_few_entries_in_flight_stay_safe(schedule, seed, profile, flight):
     world = play(World("ABCDE", seed=seed, profile=profile, max_in_flight=flight), schedule)
     assert world.problems == []
@@ -33,15 +33,15 @@ def test_hundreds_of_random_steps_stay_safe_and_heal(seed):
     names = ["ABC", "ABCD", "ABCDE"][seed % 3]
     profile = PROFILES[seed % 2]
     noop = "true" if seed % 4 < 3 else "false"
-    world = World(names, seed=seed, profile=profile, noop_on_elect=noop, sync_ms=(0, 2 + 40 * (seed % 5 == 0)))
-    play(world, drawn(Rng(seed).stream("chaos"), names, count=150))
-    mend(world)
-    assert world.run(20_000, until=lambda: led(world)), "no leader within the bound"
+    world = World(names, seed=seed, profile=profile, noop_on_elect=noop, sync=(0, 2 + 40 * (seed % 5 == 0)))
+    play(world, drawn(World, Rng(seed).stream("chaos"), names, count=150))
+    world.mend()
+    assert world.run(20_000, until=world.led), "no leader within the bound"
     if profile == "dledger-mended" and noop == "true":
-        assert world.run(40_000, until=lambda: converged(world)), "no convergence within the bound"
+        assert world.run(40_000, until=world.converged), "no convergence within the bound"
     else:
         world.run(20_000)
-    assert world.logs_match()
+    assert world.judge.logs_match()
     assert world.problems == []
 
 
@@ -53,12 +53,12 @@ def test_acknowledged_writes_survive(seed):
     for value in range(40):
         for box in [one for one in world.boxes.values() if one.leads]:
             sent[world.request(box.name, Append("w", f"{box.name}{value}"))] = f"{box.name}{value}"
-        play(world, drawn(rng, "ABC", count=3))
+        play(world, drawn(World, rng, "ABC", count=3))
         if value % 8 == 0:
-            mend(world)
-            world.run(20_000, until=lambda: led(world))
-    mend(world)
-    assert world.run(60_000, until=lambda: converged(world))
+            world.mend()
+            world.run(20_000, until=world.led)
+    world.mend()
+    assert world.run(60_000, until=world.converged)
     log = world.boxes["A"].node.log.entries
     acked = {number: answer for number in sent if isinstance(answer := world.replies.get(number), Ok)}
     assert acked
@@ -75,12 +75,12 @@ def test_every_effect_prefix_of_an_election_and_a_write_may_be_the_last(seed):
         for box in world.boxes.values():
             box.crash_in = prefix + seed % 3
         world.run(4000)
-        mend(world)
+        world.mend()
         leader = world.elect(ms=30_000)
         world.boxes[leader].crash_in = prefix
         world.write(leader, 1)
         world.kill(leader, power=True)
         world.start(leader)
-        mend(world)
-        assert world.run(20_000, until=lambda w=world: led(w))
+        world.mend()
+        assert world.run(20_000, until=world.led)
         assert world.problems == []

@@ -8,9 +8,8 @@ from dethrone.clusters.targets.dledger.storage import LOG, TERM, TermState, reco
 from dethrone.clusters.targets.dledger.witness import DledgerWitness
 from dethrone.harness.core.machine import Fsync, Write
 from dethrone.harness.core.rng import Rng
-from tests.clusters.dledger.chaos import drawn, mend, play
-from tests.clusters.dledger.minisim import World
-from tests.clusters.dledger.single import disk, entries
+from tests.clusters.dledger.spec import World, disk, entries
+from tests.world.chaos import drawn, play
 
 CALL = {"group": "", "opaque": 1}
 
@@ -143,8 +142,8 @@ def test_the_witness_knows_neither_rules_nor_core():
 @pytest.mark.parametrize("seed", range(8))
 def test_on_the_honest_build_witness_and_core_tell_the_same(profile, seed):
     world = World("ABC", seed=seed, profile=profile)
-    play(world, drawn(Rng(seed).stream("witness"), "ABC", count=60))
-    mend(world)
+    play(world, drawn(World, Rng(seed).stream("witness"), "ABC", count=60))
+    world.mend()
     world.run(20_000)
     for box in world.boxes.values():
         elected = {(note.term, tuple(note.data["voters"])) for note in box.notes if note.name == "elected"}
@@ -169,7 +168,7 @@ def test_on_the_honest_build_witness_and_core_tell_the_same(profile, seed):
 
 
 def test_a_variant_cannot_hide_its_second_vote():
-    world = World("ABC", dead="C", variant="01-vote-not-written")
+    world = World("ABC", asleep="C", variant="01-vote-not-written")
     world.run(4000)
     leader = world.leader()
     assert leader is not None
