@@ -13,9 +13,9 @@ from dethrone.clusters.targets.joyqueue.variants import VARIANTS
 from dethrone.harness.core.clock import SECOND
 from dethrone.harness.core.errors import ConfigError
 from dethrone.harness.core.rng import Rng
-from tests.clusters.joyqueue.chaos import QUICK, converged, drawn, mend, play
-from tests.clusters.joyqueue.minisim import World, metadata_of
-from tests.clusters.joyqueue.single import One, answer
+from tests.clusters.joyqueue.spec import QUICK, One, World, metadata_of
+from tests.world.chaos import drawn, play
+from tests.world.effects import answer
 
 
 def several(draw):
@@ -119,11 +119,11 @@ def test_an_unknown_variant_names_the_nearest():
 def test_harmless_variants_stay_safe_and_heal(name):
     for seed in range(6):
         world = World("ABC", seed=seed, variant=name, **QUICK)
-        play(world, drawn(Rng(seed).stream("harmless"), "ABC", count=60))
-        mend(world)
+        play(world, drawn(World, Rng(seed).stream("harmless"), "ABC", count=60))
+        world.mend()
         assert world.run(1500, until=lambda w=world: w.leader() is not None)
         world.request(world.leader(), Append("k", -1))
-        assert world.run(1000, until=lambda w=world: converged(w))
+        assert world.run(1000, until=world.converged)
         assert world.problems == []
 
 
@@ -144,14 +144,14 @@ def rivals(variant, *, restart=None, before=lambda world: None, **settings):
         world.kill("B", **(restart or {}))
     world.isolate("A")
     if not world.boxes["B"].halted:
-        world.boxes["B"].disk.full = False
+        world.boxes["B"].full = False
         world.start("B")
         world.run(2000)
     return world
 
 
 def fill(world):
-    world.boxes["B"].disk.full = True
+    world.boxes["B"].full = True
 
 
 @pytest.mark.parametrize(
@@ -169,13 +169,13 @@ def test_a_vote_that_was_not_stored_is_given_twice(variant, how):
 
 def test_02_a_vote_that_was_answered_before_it_was_stored_is_given_twice():
     def killed_early(variant):
-        world = World("ABC", variant=variant, fsync=(200, 200))
+        world = World("ABC", variant=variant, sync=(200, 200))
         world.run(2000)
         world.sever("A", "C")
         world.defer("C", "B", "vote", 1500)
         world.expire("A")
         world.expire("C")
-        world.run(2000, until=lambda: world.notes("vote_decision", "B"))
+        world.run(2000, until=lambda: world.notes("vote_decision", of="B"))
         batch, world.boxes["B"].batches = world.boxes["B"].batches, type(world.boxes["B"].batches)()
         world.kill("B")
         assert batch or variant is None
@@ -228,7 +228,7 @@ def test_11_a_candidate_that_restarts_votes_for_its_rival_in_its_own_term():
 def test_random_faults_find_the_mistake(name, problem, names, profile):
     for seed in range(150):
         world = World(names, seed=seed, variant=name, profile=profile, **{**words_of(name), **QUICK})
-        play(world, drawn(Rng(seed).stream("bug"), names, count=80))
+        play(world, drawn(World, Rng(seed).stream("bug"), names, count=80))
         if any(problem in text for text in world.problems):
             return
     pytest.fail(f"{name} shows no {problem}")
@@ -241,7 +241,7 @@ def test_06_a_kill_between_the_two_steps_forgets_term_and_vote():
         box = world.boxes["B"]
         world.sever("A", "C")
         world.expire("A")
-        world.run(300, until=lambda: box.batches and world.notes("prevote_decision", "B"))
+        world.run(300, until=lambda: box.batches and world.notes("prevote_decision", of="B"))
         ops = box.batches[0].ops
         for op in ops[:3]:
             box.disk.carry_out(op)
@@ -327,7 +327,7 @@ def test_52_a_wall_clock_that_steps_back_delays_the_election():
     for variant, late in (("52-election-on-wall-clock", True), (None, False)):
         world = World("ABC", variant=variant)
         world.elect()
-        world.wall = -3600 * SECOND
+        world.step_wall(-3_600_000)
         world.kill(world.leader())
         assert world.run(60_000, until=lambda w=world: w.leader() is not None) is not late
 

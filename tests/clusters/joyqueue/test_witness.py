@@ -16,9 +16,8 @@ from dethrone.clusters.targets.joyqueue.storage import LOG, METADATA, TOPIC, met
 from dethrone.clusters.targets.joyqueue.witness import OPEN_MAX, JoyQueueWitness
 from dethrone.clusters.targets.kit.files import append_ops, cut_ops
 from dethrone.harness.core.rng import Rng
-from tests.clusters.joyqueue.chaos import QUICK, drawn, mend, play
-from tests.clusters.joyqueue.minisim import World, metadata_of
-from tests.clusters.joyqueue.single import disk, entries
+from tests.clusters.joyqueue.spec import QUICK, World, disk, entries, metadata_of
+from tests.world.chaos import drawn, play
 
 
 def told(events, name):
@@ -198,8 +197,8 @@ def test_the_witness_knows_neither_rules_nor_core():
 @pytest.mark.parametrize("seed", range(8))
 def test_on_the_honest_build_witness_and_core_tell_the_same(groups, seed):
     world = World("ABC", seed=seed, groups=groups, **QUICK)
-    play(world, drawn(Rng(seed).stream("witness"), "ABC", count=60))
-    mend(world)
+    play(world, drawn(World, Rng(seed).stream("witness"), "ABC", count=60))
+    world.mend()
     world.run(2000)
     seen_elections = 0
     for box in world.boxes.values():
