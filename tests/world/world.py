@@ -22,7 +22,7 @@ from dethrone.harness.core.machine import (
 from dethrone.harness.core.rng import Rng
 from tests.world.bench import words
 from tests.world.chaos import Clients
-from tests.world.invariants import Replication
+from tests.world.invariants import Leaders, Replication
 from tests.world.shells import Box, Shells
 
 
@@ -344,3 +344,15 @@ class World(Shells):
         return [
             one for one in self.sent if isinstance(one[3], kind) and src in (None, one[1]) and dst in (None, one[2])
         ]
+
+
+class Roles(World):
+    """A world of which only leaders and terms are judged, by what nodes show; its nodes start from the last one on."""
+
+    invariants = Leaders
+
+    def starting_order(self):
+        return tuple(reversed(self.names))
+
+    def parts(self, box):
+        return ()

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from dethrone.clusters.targets.client_api import Append, Ok
 from dethrone.harness.core.rng import Rng
-from tests.clusters.master_slave.cluster import cluster, scaled, values
+from tests.clusters.master_slave.spec import cluster, scaled, values
 
 NAMES = ("m", "s1", "s2", "ns")
 VERBS = (

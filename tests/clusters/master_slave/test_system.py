@@ -10,7 +10,7 @@ from dethrone.harness.core import registry
 from dethrone.harness.core.errors import ConfigError
 from dethrone.harness.core.interfaces import NodeSpec, OpOutcome
 from dethrone.harness.core.promise import LIVENESS
-from tests.clusters.master_slave.cluster import cluster
+from tests.clusters.master_slave.spec import cluster
 
 SECOND = 1_000_000_000
 

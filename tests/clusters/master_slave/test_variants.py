@@ -8,7 +8,7 @@ from dethrone.clusters.targets.client_api import Append, Ok
 from dethrone.clusters.targets.master_slave.target import TARGET
 from dethrone.clusters.targets.master_slave.variants import VARIANTS
 from dethrone.harness.core.errors import ConfigError
-from tests.clusters.master_slave.cluster import NAMES, cluster, scaled, send, values
+from tests.clusters.master_slave.spec import NAMES, cluster, scaled, send, values
 
 
 def both(name, **more):
@@ -18,10 +18,10 @@ def both(name, **more):
 
 def test_a_failed_write_that_is_ignored_is_acknowledged_and_lost():
     for w, shows in both("04-ignore-failed-write"):
-        w.fsync = None
+        w.sync = None
         request = w.request("m", Append("k", 1))
         w.batch_done(w.boxes["m"], error="EIO")
-        w.fsync = (0, 2)
+        w.sync = (0, 2)
         w.run(100)
         assert isinstance(w.replies.get(request), Ok) is shows
 
@@ -69,10 +69,10 @@ def test_a_slave_that_acknowledges_before_it_writes_loses_what_was_confirmed():
         w.kill("s2")
         w.run(scaled(25_000))
         slow = w.boxes["s1"]
-        start = w._start_batch
-        w._start_batch = lambda box, start=start, slow=slow: None if box is slow else start(box)
+        start = w.start_batch
+        w.start_batch = lambda box, start=start, slow=slow: None if box is slow else start(box)
         assert (send(w, "m", 1) == "ok") is shows
-        w._start_batch = start
+        w.start_batch = start
         w.kill("s1")
         slow.batches.clear()
 

@@ -28,7 +28,7 @@ from dethrone.harness.core.machine import (
     SendFailed,
 )
 from dethrone.harness.core.rng import Rng
-from tests.clusters.master_slave.cluster import NAMES, cluster, promote, scaled, send, slaves, values
+from tests.clusters.master_slave.spec import NAMES, cluster, promote, scaled, send, slaves, values
 
 BODIES = [
     m.RegisterBroker("c", "a", 0, "m", "m", ("t",)),

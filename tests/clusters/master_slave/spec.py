@@ -1,14 +1,20 @@
-"""Clusters of the master/slave target in the minimal world, at a sixtieth of the real times."""
+"""The master/slave target in the tests' world, at a sixtieth of the real times."""
 
 from __future__ import annotations
 
 from dethrone.clusters.targets.client_api import Append, ChangeConfig, NotLeader, Ok
 from dethrone.clusters.targets.master_slave.messages import Route
 from dethrone.clusters.targets.master_slave.target import TARGET
-from tests.clusters.zk_ephemeral.minisim import World
+from tests.world import world
 
 SCALE = 60
 NAMES = ("m", "s1", "s2", "ns")
+
+
+class World(world.Roles):
+    """Brokers and name servers; the name servers start first."""
+
+    target = TARGET
 
 
 def scaled(ms):
@@ -18,7 +24,7 @@ def scaled(ms):
 
 def cluster(names=NAMES, *, warm=True, **settings):
     """Registered and copying."""
-    world = World(TARGET, names, time_factor="1/60", **settings)
+    world = World(names, time_factor="1/60", **settings)
     if warm:
         world.run(1200)
     return world
