@@ -25,6 +25,7 @@ class Bench:
     target = None
     profile = None
     members = "ABC"
+    began_ms = 10_000
     epoch = 0
     """What the wall clock shows at the moment 0, in ns."""
 
@@ -45,7 +46,7 @@ class Bench:
         self.name, self.members = node, tuple(members or self.members)
         self.knobs = self.target.knobs(words(knobs), profile=profile or self.profile)
         self.core = self.target.core(node=node, members=self.members, knobs=self.knobs, variant=variant)
-        self.now = 10_000 * MS
+        self.now = self.began_ms * MS
         self.wall = self.epoch
         self.rng = Rng(seed)
         self.slow = slow_start

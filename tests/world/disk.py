@@ -23,6 +23,11 @@ class Disk(SimDisk):
             assert op.offset <= len(self._open(op.path).data), "a hole in a file"
         super().carry_out(op)
 
+    def carry_out_all(self, ops):
+        """A batch."""
+        for op in ops:
+            self.carry_out(op)
+
     @property
     def shown(self):
         """Path → content, as a process finds it now."""

@@ -189,8 +189,13 @@ class World(Shells):
             if not box.alive and not box.halted:
                 self.start(box.name)
 
-    def sever(self, x, y):
-        self.cut |= {(x, y), (y, x)}
+    def sever(self, x, *others):
+        """Cut the links between ``x`` and these, both ways; ``mute``: only what ``x`` sends."""
+        for y in others:
+            self.cut |= {(x, y), (y, x)}
+
+    def mute(self, x, *others):
+        self.cut |= {(x, y) for y in others}
 
     def isolate(self, *names):
         """Cut these off from all others."""

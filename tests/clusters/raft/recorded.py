@@ -94,8 +94,8 @@ class Recorded(World):
         super().kill(name, **how)
         self._settle()
 
-    def sever(self, x, y):
-        super().sever(x, y)
+    def sever(self, x, *others):
+        super().sever(x, *others)
         self._settle()
 
     def heal(self):
