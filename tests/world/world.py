@@ -37,6 +37,7 @@ class World(Shells):
     """How long a message takes, in ms; ``slow``: while the network is slow."""
     slow: tuple[float, float] = (1, 80)
     answer_ms = 500
+    recovery_ms = 3000
     epoch = 0
     group = ""
     """The replicated log of events that name none."""
@@ -310,6 +311,11 @@ class World(Shells):
         """Whether there is a leader that every live node knows."""
         leader = self.leader()
         return leader is not None and all(self.follows(box) == leader for box in self.boxes.values() if box.alive)
+
+    def recovers(self):
+        """Mend everything; whether the nodes then converge within their protocol's bound."""
+        self.mend()
+        return self.run(self.recovery_ms, until=self.converged)
 
     def converged(self):
         """One leader, followed by all, everything committed everywhere."""

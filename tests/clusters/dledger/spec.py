@@ -76,6 +76,16 @@ class World(world.World):
         followers = [box for box in self.boxes.values() if box.alive and box.node.leader == leader]
         return leader is not None and len(followers) * 2 > len(self.names)
 
+    def recovers(self):
+        """A majority has a leader; and if the protocol is mended and begins terms with an entry, all converge."""
+        self.mend()
+        if not self.run(20_000, until=self.led):
+            return False
+        if self.knobs.profile == "dledger-mended" and self.knobs.noop_on_elect:
+            return self.run(40_000, until=self.converged)
+        self.run(20_000)
+        return True
+
     def prepare(self, name, **stored):
         """What the disk of a node that does not run holds: ``term``, ``voted_for``, ``log`` (terms)."""
         self.boxes[name].disk.wipe()

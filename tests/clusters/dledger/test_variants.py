@@ -1,4 +1,4 @@
-"""Planted bugs: each differs from the honest build in its rule, and only there; random faults show what they break."""
+"""Planted bugs: each differs from the honest build in its rule; some by a sequence of their own."""
 
 import pytest
 
@@ -11,12 +11,10 @@ from dethrone.clusters.targets.dledger.storage import TermState
 from dethrone.clusters.targets.dledger.tally import Campaign
 from dethrone.clusters.targets.dledger.target import TARGET
 from dethrone.clusters.targets.dledger.variants import VARIANTS
-from dethrone.harness.core.errors import ConfigError
 from dethrone.harness.core.machine import Message
 from dethrone.harness.core.rng import Rng
 from tests.clusters.dledger.spec import World
 from tests.clusters.dledger.test_known_weaknesses import old_entry_on_a_majority
-from tests.world.chaos import drawn, play
 
 HARMLESS = [name for name in VARIANTS if name.startswith("harmless")]
 
@@ -83,7 +81,6 @@ VECTORS = {
     "harmless-sooner-resend": lambda r: r.resend_after(),
     "harmless-more-notes": lambda r: r.notes_every_beat(),
 }
-TWO_RULES = {"12-grant-without-log-check": 2, "21-majority-of-responders": 3, "plain-never-truncates": 2}
 
 
 def test_every_variant_has_a_vector():
@@ -96,71 +93,6 @@ def test_every_variant_has_a_vector():
 def test_a_variant_differs_from_the_honest_build_in_its_rule(name):
     knobs = KNOBS.parse(VARIANTS[name].needs)
     assert VECTORS[name](Rules(knobs)) != VECTORS[name](VARIANTS[name].rules(knobs))
-
-
-@pytest.mark.parametrize("name", VARIANTS)
-def test_a_variant_overrides_one_rule(name):
-    changed = {key for key in vars(VARIANTS[name].rules) if not key.startswith("_")}
-    assert len(changed) == TWO_RULES.get(name, 1)
-    assert all(key in vars(Rules) for key in changed)
-
-
-@pytest.mark.parametrize("name", VARIANTS)
-def test_a_variant_names_who_must_catch_it_unless_it_is_harmless(name):
-    assert bool(VARIANTS[name].caught_by) != name.startswith("harmless")
-
-
-def test_a_variant_that_shows_nothing_with_these_knobs_is_refused():
-    knobs = TARGET.knobs({"persist_mode": "none"})
-    with pytest.raises(ConfigError, match="persist_mode=atomic"):
-        TARGET.core(node="A", members=("A",), knobs=knobs, variant="01-vote-not-written")
-    with pytest.raises(ConfigError, match="01-vote-not-written"):
-        TARGET.core(node="A", members=("A",), knobs=TARGET.knobs({}), variant="01-vote-not-writen")
-
-
-@pytest.mark.parametrize("name", HARMLESS)
-def test_harmless_variants_stay_safe_and_heal(name):
-    for seed in range(6):
-        world = World("ABC", seed=seed, variant=name)
-        play(world, drawn(World, Rng(seed).stream("harmless"), "ABC", count=60))
-        world.mend()
-        assert world.run(30_000, until=world.led)
-        assert world.problems == []
-
-
-def found(name, problem, names="ABC", *, seeds=80, **settings):
-    """Whether random faults show that problem in one of some seeds."""
-    for seed in range(seeds):
-        world = World(names, seed=seed, variant=name, **settings)
-        play(world, drawn(World, Rng(seed).stream("bug"), names, count=100))
-        if any(problem in text for text in world.problems):
-            return True
-    return False
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "problem", "names", "world"),
-    [
-        ("01-vote-not-written", "INV-2", "ABC", {}),
-        ("02-answer-before-persist", "INV-2", "ABC", {"sync": (0, 400)}),
-        ("05-vote-not-synced", "INV-2", "ABC", {}),
-        ("06-delete-then-rename", "INV-", "ABC", {"sync": (0, 400)}),
-        ("12-grant-without-log-check", "INV-4", "ABC", {}),
-        ("17-counts-higher-term", "INV-12", "ABC", {}),
-        ("18-not-ready-is-a-vote", "INV-12", "ABC", {}),
-        ("21-majority-of-responders", "INV-12", "ABCDE", {}),
-        ("22-half-is-enough", "INV-12", "ABCD", {}),
-        ("42-follower-commit-unchecked", "INV-5", "ABC", {}),
-        ("44-cuts-on-append", "committed entry is cut off", "ABC", {}),
-        ("46-acks-before-sync", "INV-", "ABC", {}),
-        ("plain-votes-twice", "INV-2", "ABC", {}),
-        ("plain-writes-term-before", "INV-", "ABC", {}),
-        ("plain-never-truncates", "INV-5", "ABC", {"noop_on_elect": True}),
-    ],
-)
-def test_random_faults_find_the_mistake(name, problem, names, world):
-    assert found(name, problem, names, **world)
 
 
 def test_10_a_tail_that_was_pushed_before_it_was_written_gets_another_content():

@@ -11,10 +11,8 @@ from dethrone.clusters.targets.joyqueue.storage import Stored, metadata_bytes
 from dethrone.clusters.targets.joyqueue.target import TARGET
 from dethrone.clusters.targets.joyqueue.variants import VARIANTS
 from dethrone.harness.core.clock import SECOND
-from dethrone.harness.core.errors import ConfigError
 from dethrone.harness.core.rng import Rng
-from tests.clusters.joyqueue.spec import QUICK, One, World, metadata_of
-from tests.world.chaos import drawn, play
+from tests.clusters.joyqueue.spec import One, World, metadata_of
 from tests.world.effects import answer
 
 
@@ -85,46 +83,6 @@ def test_every_variant_has_a_vector_and_a_sentence():
 def test_a_variant_differs_from_the_honest_build_in_its_rule(name):
     knobs = KNOBS.parse(words_of(name))
     assert VECTORS[name](Rules(knobs)) != VECTORS[name](VARIANTS[name].rules(knobs))
-
-
-@pytest.mark.parametrize("name", VARIANTS)
-def test_a_variant_overrides_one_rule(name):
-    changed = {key for key in vars(VARIANTS[name].rules) if not key.startswith("_")}
-    assert len(changed) == (2 if name.startswith("37") else 1)
-    assert all(key in vars(Rules) for key in changed)
-
-
-@pytest.mark.parametrize("name", VARIANTS)
-def test_a_variant_names_who_must_catch_it_unless_it_is_harmless(name):
-    assert bool(VARIANTS[name].caught_by) != name.startswith("harmless")
-
-
-@pytest.mark.parametrize("name", [name for name in VARIANTS if VARIANTS[name].needs])
-def test_a_variant_is_refused_without_the_knobs_that_show_it(name):
-    wrong = next(iter(VARIANTS[name].needs))
-    words = {**words_of(name)}
-    words[wrong] = {"true": "false", "false": "true", "log": "local", "*": ""}[VARIANTS[name].needs[wrong]]
-    with pytest.raises(ConfigError) as error:
-        TARGET.core(node="A", members=("A", "B", "E"), knobs=KNOBS.parse(words), variant=name)
-    assert wrong in str(error.value)
-
-
-def test_an_unknown_variant_names_the_nearest():
-    with pytest.raises(ConfigError) as error:
-        TARGET.core(node="A", members=("A",), knobs=KNOBS.parse({}), variant="18-pre-vote-are-votes")
-    assert "18-pre-votes-are-votes" in str(error.value)
-
-
-@pytest.mark.parametrize("name", [name for name in VARIANTS if name.startswith("harmless")])
-def test_harmless_variants_stay_safe_and_heal(name):
-    for seed in range(6):
-        world = World("ABC", seed=seed, variant=name, **QUICK)
-        play(world, drawn(World, Rng(seed).stream("harmless"), "ABC", count=60))
-        world.mend()
-        assert world.run(1500, until=lambda w=world: w.leader() is not None)
-        world.request(world.leader(), Append("k", -1))
-        assert world.run(1000, until=world.converged)
-        assert world.problems == []
 
 
 # --- sequences --------------------------------------------------------------------------------------------------
@@ -206,32 +164,6 @@ def test_11_a_candidate_that_restarts_votes_for_its_rival_in_its_own_term():
 
     assert any("INV-2: A voted twice" in problem for problem in restarted("11-forgets-own-vote").problems)
     assert restarted(None).problems == []
-
-
-@pytest.mark.parametrize(
-    ("name", "problem", "names", "profile"),
-    [
-        ("12-grant-without-log-check", "INV-4", "ABC", "joyqueue"),
-        ("14-last-log-term-is-current", "INV-4", "ABC", "joyqueue"),
-        ("18-pre-votes-are-votes", "INV-12", "ABC", "joyqueue-mended"),
-        ("21-majority-of-responders", "INV-12", "ABCDE", "joyqueue"),
-        ("22-half-is-enough", "INV-12", "ABCD", "joyqueue"),
-        ("23-non-members-vote", "INV-12", "ABCE", "joyqueue"),
-        ("25-term-may-fall", "INV-3", "ABC", "joyqueue"),
-        ("42-follower-commit-unchecked", "INV-5", "ABC", "joyqueue"),
-        ("44-truncates-always", "committed entry was removed", "ABC", "joyqueue"),
-        ("45-acks-after-local-append", "stale read", "ABC", "joyqueue"),
-        ("46-acks-before-sync", "INV-4", "ABC", "joyqueue"),
-        ("56-reads-before-own-term", "stale read", "ABC", "joyqueue"),
-    ],
-)
-def test_random_faults_find_the_mistake(name, problem, names, profile):
-    for seed in range(150):
-        world = World(names, seed=seed, variant=name, profile=profile, **{**words_of(name), **QUICK})
-        play(world, drawn(World, Rng(seed).stream("bug"), names, count=80))
-        if any(problem in text for text in world.problems):
-            return
-    pytest.fail(f"{name} shows no {problem}")
 
 
 def test_06_a_kill_between_the_two_steps_forgets_term_and_vote():

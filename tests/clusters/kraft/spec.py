@@ -18,7 +18,7 @@ from dethrone.clusters.targets.kraft.messages import (
 from dethrone.clusters.targets.kraft.rules import FOLLOWER
 from dethrone.clusters.targets.kraft.storage import LOG, STATE, QuorumState, Voter, record_bytes, state_bytes
 from dethrone.clusters.targets.kraft.target import TARGET
-from tests.world import bench, chaos, world
+from tests.world import bench, chaos, invariants, world
 
 NO, A, B, C, D, E = -1, 1, 2, 3, 4, 5
 """Members are A, B, C … in this order: so are their ids."""
@@ -64,6 +64,15 @@ def change(epoch, offset, leader=B):
     return Record(offset, epoch, LeaderChange(leader, (A, B, C), (A, B)))
 
 
+class Voted(invariants.Replication):
+    """Observers never lead, besides."""
+
+    def elected(self, box, group, event):
+        super().elected(box, group, event)
+        if box.name not in self.world.voters(box.node):
+            self.problem(f"{box.name} leads epoch {event.term} and is an observer")
+
+
 class World(world.World):
     """KRaft nodes; the knob ``observers`` says who of the members does not vote."""
 
@@ -71,6 +80,8 @@ class World(world.World):
     profile = "kraft"
     slow = (1, 300)
     answer_ms = 2000
+    recovery_ms = 10_000
+    invariants = Voted
     proving = ("persisted", "vote", "answered", "acked", "elected")
     VERBS = (
         *(*chaos.FAULTS, "calm", "pause", "write", "write", "write", "read"),

@@ -5,10 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dethrone.clusters.targets.client_api import Append, Ok
-from dethrone.clusters.targets.master_slave.target import TARGET
-from dethrone.clusters.targets.master_slave.variants import VARIANTS
-from dethrone.harness.core.errors import ConfigError
-from tests.clusters.master_slave.spec import NAMES, cluster, scaled, send, values
+from tests.clusters.master_slave.spec import cluster, scaled, send, values
 
 
 def both(name, **more):
@@ -88,16 +85,3 @@ def test_a_slave_that_promotes_itself_changes_its_role_without_a_restart():
         w.kill("m")
         w.run(scaled(100_000))
         assert bool(w.with_role("MASTER")) is shows
-
-
-def test_every_planted_bug_names_who_must_find_it_and_the_harmless_ones_nobody():
-    for name, variant in VARIANTS.items():
-        assert bool(variant.caught_by) is not name.startswith("harmless-"), name
-    assert sum(name.startswith("harmless-") for name in VARIANTS) == 5
-
-
-def test_a_variant_without_its_knob_is_refused_and_so_is_an_unknown_one():
-    with pytest.raises(ConfigError, match="broker_role=SYNC_MASTER"):
-        TARGET.core(node="m", members=NAMES, knobs=TARGET.knobs({}), variant="45-acks-after-local-append")
-    with pytest.raises(ConfigError, match="did you mean"):
-        TARGET.core(node="m", members=NAMES, knobs=TARGET.knobs({}), variant="44-cuts-before-copi")

@@ -6,9 +6,6 @@ import pytest
 
 from dethrone.clusters.targets.client_api import Append, Ok
 from dethrone.clusters.targets.zk_ephemeral import messages as m
-from dethrone.clusters.targets.zk_ephemeral.target import TARGET
-from dethrone.clusters.targets.zk_ephemeral.variants import VARIANTS
-from dethrone.harness.core.errors import ConfigError
 from dethrone.harness.core.rng import Rng
 from tests.clusters.zk_ephemeral.spec import One, World, fast
 from tests.world.chaos import drawn, play
@@ -218,16 +215,3 @@ def test_two_leaders_of_one_epoch_are_seen_by_nearly_any_faults(name):
             one, *rest = w.values()
             found += any(other != one for other in rest) or not w.clients.acknowledged() <= set(one)
     assert found >= 10
-
-
-def test_every_planted_bug_names_who_must_find_it_and_the_harmless_ones_nobody():
-    for name, variant in VARIANTS.items():
-        assert bool(variant.caught_by) is not name.startswith("harmless-"), name
-    assert sum(name.startswith("harmless-") for name in VARIANTS) == 5
-
-
-def test_a_variant_without_its_knob_is_refused_and_so_is_an_unknown_one():
-    with pytest.raises(ConfigError, match="acks=all"):
-        TARGET.core(node="a", members=NAMES, knobs=TARGET.knobs({}), variant="45-acks-after-local-append")
-    with pytest.raises(ConfigError, match="did you mean"):
-        TARGET.core(node="a", members=NAMES, knobs=TARGET.knobs({}), variant="01-state-not-writen")
