@@ -5,7 +5,7 @@ from __future__ import annotations
 from dethrone.clusters.targets.client_api import Append, ChangeConfig, NotLeader, Ok
 from dethrone.clusters.targets.master_slave.messages import Route
 from dethrone.clusters.targets.master_slave.target import TARGET
-from tests.world import world
+from tests.world import bench, world
 
 SCALE = 60
 NAMES = ("m", "s1", "s2", "ns")
@@ -15,6 +15,17 @@ class World(world.Roles):
     """Brokers and name servers; the name servers start first."""
 
     target = TARGET
+
+
+class One(bench.Bench):
+    """A broker or a name server."""
+
+    target = TARGET
+    members = NAMES
+    began_ms = 1_000
+
+    def __init__(self, node="m", *, disk=None, slow=False, **more):
+        super().__init__(disk, node=node, seed=1, slow_start=slow, **more)
 
 
 def scaled(ms):
