@@ -128,6 +128,10 @@ class World(Shells):
         """(term, digest) of the entry ``index``, from 1 on."""
         raise NotImplementedError
 
+    def durable(self, node):
+        """How many entries its disk holds for certain."""
+        return node.log.durable
+
     def follows(self, box):
         """The name of the leader that it knows, None if it knows none."""
         return box.glance()[2]

@@ -62,7 +62,10 @@ class World(world.World):
         return node.log.end + 1
 
     def entry(self, node, index):
-        return node.log.entries[index - 1].term, node.log.digests[index - 1]
+        return node.log.entries[index - 1].term + 1, node.log.digests[index - 1]
+
+    def durable(self, node):
+        return node.log.stored + 1
 
     def shown(self, box):
         return ()
