@@ -371,3 +371,17 @@ class Roles(World):
 
     def parts(self, box):
         return ()
+
+    # --- schedules ------------------------------------------------------------------------------------------------
+
+    def on_freeze(self, box, other, ms):
+        if box.alive:
+            self.pause(box.name)
+
+    def on_resume_all(self, box, other, ms):
+        for one in self.boxes.values():
+            if one.alive and one.paused:
+                self.resume(one.name)
+
+    def on_long(self, box, other, ms):
+        self.run(ms * 8)

@@ -5,16 +5,54 @@ from __future__ import annotations
 from dethrone.clusters.targets.client_api import Append, ChangeConfig, NotLeader, Ok
 from dethrone.clusters.targets.master_slave.messages import Route
 from dethrone.clusters.targets.master_slave.target import TARGET
-from tests.world import bench, world
+from tests.world import bench, invariants, world
 
 SCALE = 60
 NAMES = ("m", "s1", "s2", "ns")
+
+
+class Copies(invariants.Leaders):
+    """A slave's log is a prefix of its master's; SEND_OK of a synchronous master is on a slave; roles stay."""
+
+    def checked(self):
+        world = self.world
+        logs = {name: values(world, name) for name in NAMES[:-1]}
+        for name in ("s1", "s2"):
+            if logs["m"][: len(logs[name])] != logs[name]:
+                self.problem(f"the log of {name} is no prefix of its master's")
+        copied = {*logs["s1"], *logs["s2"]}
+        if world.knobs.broker_role == "SYNC_MASTER" and not world.clients.acknowledged() <= copied:
+            self.problem(f"no slave holds all of {world.clients.acknowledged()}")
+        roles = [world.boxes[name].status().role for name in NAMES]
+        if roles != ["MASTER", "SLAVE", "SLAVE", "NAMESERVER"] or world.notes("role_change"):
+            self.problem(f"roles changed: {roles}")
 
 
 class World(world.Roles):
     """Brokers and name servers; the name servers start first."""
 
     target = TARGET
+    invariants = Copies
+    VERBS = (
+        *("isolate", "sever", "one_way", "heal", "heal", "kill", "crash_soon", "start_all", "start_all"),
+        *("slow", "lossy", "calm", "freeze", "resume_all", "write", "write", "write", "ask_slave", "long"),
+    )
+
+    def writers(self, box):
+        return ["m"] if self.boxes["m"].alive else []
+
+    def on_ask_slave(self, box, other, ms):
+        if self.boxes["s1"].alive:
+            self.clients.append("s1")
+
+    def recovers(self):
+        """Mend everything, and give it time; whether all logs are the same."""
+        self.mend()
+        self.run(scaled(120_000))
+        self.run(3000)
+        self.judge.checked()
+        logs = [values(self, name) for name in NAMES[:-1]]
+        return logs[0] == logs[1] == logs[2]
 
 
 class One(bench.Bench):

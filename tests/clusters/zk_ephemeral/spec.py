@@ -39,18 +39,6 @@ class World(world.Roles):
     def writers(self, box):
         return [name for name in self.with_role() if not self.boxes[name].paused]
 
-    def on_freeze(self, box, other, ms):
-        if box.alive:
-            self.pause(box.name)
-
-    def on_resume_all(self, box, other, ms):
-        for one in self.boxes.values():
-            if one.alive and one.paused:
-                self.resume(one.name)
-
-    def on_long(self, box, other, ms):
-        self.run(ms * 8)
-
     def settle(self, *, ms=8000):
         """Mend everything, long enough for a failover; whether all brokers follow one leader, as far as its log goes.
 
