@@ -1,4 +1,4 @@
-"""The known sequences BU-B1 to BU-B6: what the design of bully elections breaks, run in the minimal world."""
+"""The known sequences BU-B1 to BU-B6: what the design of bully elections breaks, run in the tests' world."""
 
 from __future__ import annotations
 

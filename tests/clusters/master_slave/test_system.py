@@ -65,7 +65,7 @@ def test_the_words_of_the_knobs_give_the_same_knobs_again(profile):
 
 
 class Simulated(TargetClient):
-    """The socket part of a client, against the minimal world."""
+    """The socket part of a client, against the tests' world."""
 
     world = None
 

@@ -1,4 +1,4 @@
-"""The minimal world with a history: what its nodes did, were asked, and suffered, as checkers read it.
+"""The tests' world with a history: what its nodes did, were asked, and suffered, as checkers read it.
 
 Times are those of the world, spans are single moments. Operations are driven as the engine drives them: by `OpPump`,
 through redirections, with a time-out after which the outcome is unknown.

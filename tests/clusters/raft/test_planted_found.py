@@ -1,4 +1,4 @@
-"""Planted bugs that a checker must find in the history of a small world; the honest build passes the same world."""
+"""Planted bugs that a checker must find in the history of a world; the honest build passes the same world."""
 
 from __future__ import annotations
 

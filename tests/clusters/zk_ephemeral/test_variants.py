@@ -1,4 +1,4 @@
-"""Each planted bug shows itself in the small world, by the shortest faults known; the honest build does not."""
+"""Each planted bug shows itself in the tests' world, by the shortest faults known; the honest build does not."""
 
 from __future__ import annotations
 
