@@ -1,4 +1,4 @@
-"""A tiny language to write histories, for goldens and tests: one call an event, times in ms.
+"""A tiny language to write histories, for stories and tests: one call an event, times in ms.
 
     tale = Tale(3).up()
     tale.elected("n1", 1, "n1 n2").poll("n1", 1, leads=True)

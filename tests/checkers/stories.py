@@ -1,25 +1,19 @@
-"""The golden histories: for each checker a shortest bad one and near-miss good ones, with their verdicts.
-
-``python tests/checkers/stories.py`` writes them to ``tests/golden``; a test keeps files and stories equal.
-"""
+"""Stories: for each checker a shortest bad history and near-miss good ones, with their verdicts."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from tests.checkers.histories import ALL, Tale, plan, promise
 
-GOLDEN = Path(__file__).parents[1] / "golden"
-
 
 @dataclass(frozen=True)
 class Story:
-    """A golden history. ``words`` stand in the finding's sentence or the reason."""
+    """A history with a known verdict. ``words`` stand in the finding's sentence or the reason."""
 
     checker: str
     outcome: str
@@ -1625,13 +1619,3 @@ def only_one_node_answers_in_the_quiet_phase(t):
     quiet = next(at for at, event in enumerate(t.events) if getattr(event, "name", "") == "quiet")
     t.events[quiet:] = [event for event in t.events[quiet:] if getattr(event, "role", "") == "" or event.node == "n1"]
     t.events[:] = [msgspec.structs.replace(event, seq=seq) for seq, event in enumerate(t.events)]
-
-
-def main() -> None:
-    GOLDEN.mkdir(exist_ok=True)
-    for name, one in STORIES.items():
-        (GOLDEN / f"{one.checker}.{name}.jsonl").write_bytes(one.tell().raw())
-
-
-if __name__ == "__main__":
-    main()

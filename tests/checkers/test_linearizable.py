@@ -1,4 +1,4 @@
-"""The checker linearizable on runs: excuses, budgets, groups, malformed operations. Its golden stories stand beside."""
+"""The checker linearizable on runs: excuses, budgets, groups, malformed operations. Its stories: `stories`."""
 
 from __future__ import annotations
 

@@ -5,24 +5,23 @@ from __future__ import annotations
 import pytest
 
 from dethrone.clusters.targets.bully import messages as m
-from dethrone.clusters.targets.bully.target import TARGET
 from dethrone.harness.core.clock import MS
 from tests.claims.bully import CLAIMS
 from tests.claims.flips.bully import FLIPS
-from tests.clusters.zk_ephemeral.minisim import World
+from tests.clusters.bully.spec import World
 
 FIVE = ("n1", "n2", "n3", "n4", "n5")
 THREE = FIVE[:3]
 
 
 def classic(names=FIVE, **more):
-    world = World(TARGET, names, **more)
+    world = World(names, **more)
     world.run(5_000)
     return world
 
 
 def mongo(names=THREE, **more):
-    world = World(TARGET, names, profile="mongo", **more)
+    world = World(names, profile="mongo", **more)
     assert world.run(60_000, until=lambda: len(world.with_role("PRIMARY")) == 1)
     world.run(4_000)
     return world
@@ -54,7 +53,7 @@ def test_claim_bu_1_all_follow_the_highest_live_id(variant):
 
 @pytest.mark.claim("BU-2", flip="flip-bu-2")
 def test_claim_bu_2_a_top_id_that_returns_takes_over(variant):
-    world = World(TARGET, FIVE, variant=variant)
+    world = World(FIVE, variant=variant)
     world.run(10_000)
     world.kill(*world.with_role("COORDINATOR"))
     world.run(8_000)
@@ -85,7 +84,7 @@ def test_claim_bu_4_no_primary_without_a_majority(variant):
 
 @pytest.mark.claim("BU-5", flip="flip-bu-5")
 def test_claim_bu_5_a_voter_gives_one_candidate_its_vote_within_a_lease(variant):
-    world = World(TARGET, THREE, profile="mongo", variant=variant, start=False)
+    world = World(THREE, profile="mongo", variant=variant, asleep=THREE)
     world.start("n3")
     votes = []
     world.hold = lambda src, _, body: isinstance(body, m.Ballot) and not votes.append(body.vote)

@@ -11,8 +11,7 @@ from dethrone.harness.core.clock import MS
 from tests.claims.claim import Claim
 from tests.claims.dledger import CLAIMS
 from tests.claims.flips.dledger import FLIPS
-from tests.clusters.dledger.minisim import World
-from tests.clusters.dledger.single import One, disk
+from tests.clusters.dledger.spec import One, World, disk
 
 
 def decided(members, *answers, variant=None, term=0, **prepared):

@@ -13,8 +13,8 @@ from dethrone.harness.core.clock import MS, SECOND
 from dethrone.harness.core.machine import Await, Send
 from tests.claims.flips.joyqueue import FLIPS
 from tests.claims.joyqueue import CLAIMS
-from tests.clusters.joyqueue.minisim import World
-from tests.clusters.joyqueue.single import One, names, note, sent, timers
+from tests.clusters.joyqueue.spec import One, World
+from tests.world.effects import names, note, sent, timers
 
 T = 5 * SECOND
 
@@ -50,7 +50,7 @@ def test_a_flip_overrides_one_rule():
 @pytest.mark.claim("2-1", flip="flip-2-1")
 def test_claim_2_1_the_timer_starts_with_the_service_and_its_expiry_brings_an_election(variant):
     world = World("ABC", variant=variant)
-    assert all(box.timers.get("election") == T for box in world.boxes.values())
+    assert all(box.timers.get("election", (0,))[0] == T for box in world.boxes.values())
     assert world.run(10_000, until=lambda: world.notes("election_timeout"))
     assert world.now >= T
     assert world.run(1000, until=lambda: world.leader() is not None)
@@ -70,7 +70,7 @@ def distance_to_uniform(values, lo, hi):
 @pytest.mark.claim("2-2", flip="flip-2-2")
 def test_claim_2_2_the_timeout_is_even_between_t_and_twice_t(variant):
     one = One(variant=variant)
-    out, delays = one.started, []
+    out, delays = one.booted, []
     for _ in range(500):
         began = one.now
         out = wait_for_expiry(one, out)
@@ -86,7 +86,7 @@ def test_claim_2_3_random_timeouts_make_clashes_rare(variant):
     for seed in range(60):
         world = World("ABC", seed=seed, variant=variant)
         world.run(11_000, until=lambda w=world: w.leader() is not None)
-        stood = [(n.term, name) for name in "ABC" for n in world.notes("elect_self", name)]
+        stood = [(n.term, name) for name in "ABC" for n in world.notes("elect_self", of=name)]
         clashes += len(stood) > len({term for term, _ in stood})
     assert clashes <= 3
 
@@ -94,7 +94,7 @@ def test_claim_2_3_random_timeouts_make_clashes_rare(variant):
 @pytest.mark.claim("2-4", flip="flip-2-4")
 def test_claim_2_4_a_reset_cancels_the_pending_timer_first(variant):
     one = One(variant=variant)
-    armed = one.started
+    armed = one.booted
     one.now += 4900 * MS
     reset_at = one.now
     out = one.hear_append("B", 0)
@@ -115,7 +115,7 @@ def test_claim_2_5_an_expiry_while_stopped_is_an_error(variant):
 @pytest.mark.claim("2-6", flip="flip-2-6")
 def test_claim_2_6_a_single_node_becomes_leader_directly(variant):
     one = One(members="A", term=4, variant=variant)
-    out = wait_for_expiry(one, one.started)
+    out = wait_for_expiry(one, one.booted)
     assert (one.group.role, one.group.leader, one.group.term) == ("LEADER", "A", 4)
     assert "elect_self" not in names(out)
 
@@ -279,8 +279,8 @@ def test_claim_2_17_a_campaign_ends_with_the_vote_timer_and_pre_votes_resume(var
     world.run(1)
     a = world.boxes["A"].group
     assert (a.role, a.term, a.voted_for) == ("FOLLOWER", 1, "A")
-    before = len(world.notes("prevote_sent", "A"))
-    assert world.run(10_000, until=lambda: len(world.notes("prevote_sent", "A")) > before)
+    before = len(world.notes("prevote_sent", of="A"))
+    assert world.run(10_000, until=lambda: len(world.notes("prevote_sent", of="A")) > before)
     assert began + 2 * T <= world.now < began + 3 * T
     assert a.role == "FOLLOWER"
 

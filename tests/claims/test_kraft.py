@@ -18,6 +18,7 @@ from dethrone.clusters.targets.kraft.messages import (
     VoteRequest,
     VoteResponse,
 )
+from dethrone.clusters.targets.kraft.rules import LEADER
 from dethrone.clusters.targets.kraft.storage import LOG, STATE, read_state
 from dethrone.clusters.targets.kraft.target import TARGET
 from dethrone.harness.core.clock import MS
@@ -25,24 +26,8 @@ from dethrone.harness.core.machine import Note, Send
 from dethrone.harness.core.rng import Rng
 from tests.claims.flips.kraft import FLIPS
 from tests.claims.kraft import CLAIMS
-from tests.clusters.kraft.minisim import World, leaders
-from tests.clusters.kraft.single import (
-    NO,
-    A,
-    B,
-    C,
-    One,
-    answer,
-    begin,
-    change,
-    disk,
-    granted,
-    names,
-    records,
-    refused,
-    sent,
-    vote,
-)
+from tests.clusters.kraft.spec import NO, A, B, C, One, World, begin, change, disk, granted, records, refused, vote
+from tests.world.effects import answer, names, sent
 
 
 def claim(number, *, flip=True):
@@ -85,7 +70,7 @@ def test_claim_4_2_observers_do_not_vote_campaign_or_lead(variant):
     for name in "ABC":
         world.kill(name)
     world.run(15_000)
-    assert not [who for who, _ in world.votes if who in "DE"]
+    assert not [who for _, who, _ in world.judge.votes if who in "DE"]
     assert not world.messages(VoteRequest, src="D")
     assert world.boxes["D"].status().role in ("Unattached", "Follower")
 
@@ -110,7 +95,7 @@ def test_claim_4_4_a_log_ahead_of_the_file_means_unattached_in_its_epoch(variant
     for more in ({}, {"leader": A}, {"leader": B}, {"voted": A}, {"voted": B}):
         one = One(disk(3, log=(1, 5), **more), variant=variant)
         assert (one.node.state, one.node.epoch, one.node.leader, one.node.voted) == ("Unattached", 5, NO, NO)
-        assert read_state(one.files[STATE]).leader_epoch == 5
+        assert read_state(one.disk.shown[STATE]).leader_epoch == 5
 
 
 @claim(5)
@@ -170,7 +155,7 @@ def test_claim_4_9_an_empty_disk_means_unattached(variant):
 def test_claim_4_10_the_file_holds_its_seven_fields(variant):
     one = One(disk(4), variant=variant)
     one.hear("B", vote(B, 6))
-    words = msgspec.json.decode(one.files[STATE])
+    words = msgspec.json.decode(one.disk.shown[STATE])
     assert words == {
         "clusterId": "dethrone",
         "leaderId": -1,
@@ -199,7 +184,7 @@ def test_claim_4_12_voted_means_voted_for_another(variant):
     assert answer(one.hear("B", vote(B, 4))).partition.vote_granted
     status = one.status()
     assert (status.role, status.term, status.voted_for) == ("Voted", 4, "B")
-    assert read_state(one.files[STATE]).voted_id == B
+    assert read_state(one.disk.shown[STATE]).voted_id == B
 
 
 @claim(13)
@@ -232,7 +217,7 @@ def test_claim_4_15_a_voter_that_is_told_becomes_follower(variant, state):
     epoch = 5 if state == "Follower" else 4
     assert answer(one.hear("C", begin(C, epoch)), BeginQuorumEpochResponse).error_code == NONE
     assert (one.node.state, one.node.leader, one.node.epoch) == ("Follower", C, epoch)
-    assert read_state(one.files[STATE]).leader_id == C
+    assert read_state(one.disk.shown[STATE]).leader_id == C
 
 
 @claim(16)
@@ -265,7 +250,7 @@ def test_claim_4_17_every_change_is_stored_before_it_shows_and_the_epoch_cannot_
         shown = [i for i, e in enumerate(out) if isinstance(e, Send)]
         assert told, one.node.state
         assert not shown or told[0] < shown[0]
-        stored = read_state(one.files[STATE])
+        stored = read_state(one.disk.shown[STATE])
         assert (stored.leader_epoch, stored.voted_id, stored.leader_id) == (
             one.node.epoch,
             one.node.voted,
@@ -462,7 +447,7 @@ def test_claim_4_31_a_leader_keeps_voters_and_observers_apart(variant):
     world.request(leader, Append("k", 2))
     world.run(1_000)
     assert world.boxes[leader].status().commit == 2  # two observers are no majority
-    assert leaders(world) == [leader]
+    assert world.with_role(LEADER) == [leader]
 
 
 @claim(32)
@@ -477,7 +462,7 @@ def test_claim_4_32_the_log_grows_with_every_change_and_every_election(variant):
         one.hear("C", refused(one.node.epoch + 1))
     kinds = [type(record.command).__name__ for record in one.node.log.records]
     assert kinds == ["LeaderChange", "Append"] * 3
-    assert LOG in one.files
+    assert LOG in one.disk.shown
 
 
 def test_the_random_stream_decides_every_draw():

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-
 import pytest
 
 from dethrone.clusters.systems.master_slave import SYSTEM
@@ -13,8 +11,8 @@ from dethrone.clusters.targets.master_slave.knobs import DEPLOYMENTS
 from dethrone.clusters.targets.master_slave.target import TARGET
 from tests.claims.flips.master_slave import FLIPS
 from tests.claims.master_slave import CLAIMS
-from tests.clusters.master_slave.cluster import cluster, promote, routes, scaled, send, slaves, values
-from tests.clusters.zk_ephemeral.minisim import World
+from tests.clusters.dledger.spec import World
+from tests.clusters.master_slave.spec import cluster, promote, routes, scaled, send, slaves, values
 
 
 @pytest.mark.claim("0-1", flip="flip-0-1")
@@ -54,7 +52,7 @@ def test_claim_1_2_slaves_copy_synchronously_or_asynchronously(variant):
         role = {} if deployment == "DP2" else {"broker_role": "SYNC_MASTER"} if variant else {}
         world = cluster(deployment=deployment, variant=variant, **role)
         for slave in ("s1", "s2"):
-            world.slow["m", slave] = 40
+            world.lag["m", slave] = 40
         assert send(world, "m", 1) == "ok"
         held[deployment] = [1] in (values(world, "s1"), values(world, "s2"))
     assert held == {"DP2": True, "DP3": False}
@@ -138,8 +136,7 @@ def test_claim_1_9_the_new_architecture_elects_and_this_one_has_nothing_to_elect
         "HaAck",
         "HaTransfer",
     }
-    target = importlib.import_module("dethrone.clusters.targets.dledger.target").TARGET
-    world = World(target, ("n1", "n2", "n3"))
+    world = World(("n1", "n2", "n3"))
     assert world.run(60_000, until=lambda: len(world.with_role()) == 1)
     (old,) = world.with_role()
     world.kill(old)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from dethrone.clusters.targets.client_api import Ok
+from dethrone.clusters.targets.client_api import Append, Ok
 from dethrone.clusters.targets.client_api import Propose as Want
 from dethrone.clusters.targets.paxos.messages import Accepted, Nack, Prepare, Promise, Propose
 from dethrone.harness.core.rng import Rng
 from tests.claims.flips.paxos import FLIPS
 from tests.claims.paxos import CLAIMS
-from tests.clusters.paxos.chaos import drawn, play
-from tests.clusters.paxos.minisim import World
-from tests.clusters.paxos.single import One, answer, bodies, replies, sent, stored, val
+from tests.clusters.paxos.spec import One, World, bodies, play, stored, val
+from tests.world.chaos import drawn
+from tests.world.effects import answer, replies, sent
 
 
 def claim(n):
@@ -131,8 +131,8 @@ def test_claim_1_41_the_choice_is_free_if_nothing_was_accepted(variant):
 def test_claim_1_42_a_proposal_has_the_number_of_its_prepare(variant):
     world = World("ABC", variant=variant)
     world.propose("B", 1, "x", ms=500)
-    prepared = {body.id for _, _, body in world.sent if type(body) is Prepare}
-    proposed = {body.id for _, _, body in world.sent if type(body) is Propose}
+    prepared = {body.id for _, _, _, body in world.sent if type(body) is Prepare}
+    proposed = {body.id for _, _, _, body in world.sent if type(body) is Propose}
     assert proposed
     assert proposed <= prepared
 
@@ -188,8 +188,8 @@ def test_claim_1_46_a_majority_under_one_number_decides_and_the_value_is_what_co
 def test_claim_1_47_two_values_are_never_decided_whatever_happens(variant):
     for seed in range(40):
         for rule in ("eq", "ge"):
-            world = World("ABC", seed=seed, variant=variant, accept_rule=rule)
-            play(world, drawn(Rng(seed), "ABC", count=60), log=False)
+            world = World("ABC", seed=seed, variant=variant, log=False, accept_rule=rule)
+            play(world, drawn(World, Rng(seed), "ABC", count=60))
             assert not world.problems, (seed, world.problems)
 
 
@@ -216,8 +216,8 @@ def test_claim_1_49_each_instance_is_decided_by_itself(variant):
     assert [world.learn("C", k) for k in range(1, 6)] == decided
     assert world.propose("C", 2, "again") == "B2"
     log = World("ABC", variant=variant)
-    assert [log.append(name, n).index for n, name in enumerate("ABC")] == [1, 2, 3]
-    assert log.read("A").value == [0, 1, 2]
+    assert [log.ask(name, Append("k", n)).index for n, name in enumerate("ABC")] == [1, 2, 3]
+    assert log.read("A") == [0, 1, 2]
 
 
 def test_every_claim_has_its_test_and_its_flip():

@@ -13,10 +13,10 @@ from dethrone.harness.core.rng import Rng
 from tests.claims.distributions import uniform
 from tests.claims.flips.raft import FLIPS
 from tests.claims.raft import CLAIMS
-from tests.clusters.raft.chaos import converged, drawn, mend, play
-from tests.clusters.raft.minisim import World
-from tests.clusters.raft.single import One, entries, heartbeat, names, replies, sent
+from tests.clusters.raft.spec import One, World, entries, heartbeat
 from tests.clusters.raft.test_sequences import win
+from tests.world.chaos import drawn, play
+from tests.world.effects import names, replies, sent
 
 PAPER = "raft-paper"
 ROLES = {"FOLLOWER", "CANDIDATE", "LEADER"}
@@ -136,7 +136,7 @@ def test_claim_1_22_followers_wait_between_150_and_300_ms_at_random(variant):
 def test_claim_1_23_candidates_that_tied_wait_for_a_random_time(variant):
     waits = []
     for seed in range(150):
-        world = World("AB", seed=seed, profile=PAPER, variant=variant, delay=(5, 5), fsync=(0, 0))
+        world = World("AB", seed=seed, profile=PAPER, variant=variant, delay=(5, 5), sync=(0, 0))
         world.campaign("A")
         world.campaign("B")
         began = world.now
@@ -191,16 +191,9 @@ def test_claim_1_26_a_minority_that_is_down_changes_nothing(variant):
 def test_claim_1_27_the_leader_sends_heartbeats_to_all_followers(variant):
     world = World("ABCDE", variant=variant)
     win(world, "A")
-    heard = dict.fromkeys("BCDE", 0)
-    honest = world._send
-
-    def count(src, dst, body):
-        if src == "A" and isinstance(body, AppendEntries):
-            heard[dst] += 1
-        honest(src, dst, body)
-
-    world._send = count
+    world.sent.clear()
     world.run(1000)
+    heard = {name: len(world.messages(AppendEntries, src="A", dst=name)) for name in "BCDE"}
     assert all(count >= 18 for count in heard.values()), heard
     assert world.leader() == "A"
 
@@ -243,7 +236,7 @@ def test_claim_1_30_a_follower_out_of_reach_is_sent_everything_however_long_it_t
         world.run(1000)
     assert world.boxes["C"].node.log.last_index == 1
     world.heal()
-    assert world.run(3000, until=lambda: converged(world))
+    assert world.run(3000, until=world.converged)
     assert world.boxes["C"].node.machine.read("k") == list(range(20))
     assert world.leader() == "A"
 
@@ -272,10 +265,10 @@ def test_claim_1_32_followers_drop_what_follows_the_last_common_entry(variant):
     assert [entry.term for entry in one.node.log.entries] == [1, 3, 4]
     for seed in range(12):
         world = World("ABC", seed=seed, variant=variant)
-        play(world, drawn(Rng(seed).stream("diverge"), "ABC", count=40))
-        mend(world)
-        assert world.run(5000, until=lambda world=world: converged(world))
-        assert world.logs_match()
+        play(world, drawn(World, Rng(seed).stream("diverge"), "ABC", count=40))
+        world.mend()
+        assert world.run(5000, until=lambda world=world: world.converged())
+        assert world.judge.logs_match()
 
 
 def test_every_claim_about_raft_is_data_and_has_a_flip():

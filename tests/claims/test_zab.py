@@ -24,7 +24,7 @@ from dethrone.clusters.targets.zab.target import TARGET
 from dethrone.harness.core.clock import MS
 from tests.claims.flips.zab import FLIPS
 from tests.claims.zab import CLAIMS
-from tests.clusters.zab.minisim import World
+from tests.clusters.zab.spec import World
 
 FLIP = {one.number: one.flip for one in CLAIMS}
 
@@ -114,7 +114,7 @@ def test_claim_zab_5_winning_needs_a_quorum_of_ackepoch(variant):
 
 def joined(variant, steps=-1):
     """A joins C and B, which hold one transaction; ``steps``: it is killed after so many steps."""
-    world = World(variant=variant, asleep="A", fsync=(2, 4))
+    world = World(variant=variant, asleep="A", sync=(2, 4))
     world.elect(among="BC")
     assert world.write("C", 1)
     world.boxes["A"].crash_in = steps
@@ -213,7 +213,7 @@ def test_claim_zab_12_a_leader_does_not_serve_before_a_quorum_acknowledged_newle
 
 @claim(13)
 def test_claim_zab_13_acknowledged_writes_survive_the_loss_of_unsynced_data(variant):
-    world = World(variant=variant, fsync=(40, 60))
+    world = World(variant=variant, sync=(40, 60))
     world.elect()
     assert world.write("C", 1)
     for name in "ABC":

@@ -6,18 +6,17 @@ import pytest
 
 from dethrone.clusters.targets.client_api import Append, Get, NotLeader
 from dethrone.clusters.targets.zk_ephemeral import messages as m
-from dethrone.clusters.targets.zk_ephemeral.target import TARGET
 from tests.claims.flips.zk_ephemeral import FLIPS
 from tests.claims.zk_ephemeral import CLAIMS
-from tests.clusters.zk_ephemeral.minisim import World
-from tests.clusters.zk_ephemeral.single import One, replies
+from tests.clusters.zk_ephemeral.spec import One, World
+from tests.world.effects import replies
 
 NAMES = ("a", "b", "c", "d", "zk")
 TIMES = {"zookeeper_session_timeout_ms": 2000, "replica_lag_time_max_ms": 3000, "call_retry_ms": 200}
 
 
 def cluster(variant, *, seed=1):
-    world = World(TARGET, NAMES, variant=variant, seed=seed, **TIMES)
+    world = World(NAMES, variant=variant, seed=seed, **TIMES)
     world.run(5000)
     assert len(world.with_role()) == 1
     return world
@@ -45,7 +44,7 @@ def test_claim_1_11_nobody_reads_stale_data_from_a_follower_and_all_reads_meet_t
     world = cluster(variant)
     name = leader(world)
     late = followers(world)[0]
-    world.slow[name, late] = 300
+    world.lag[name, late] = 300
     assert world.write(name, 1)
     world.run(700)
     assert world.read(name) == [1]

@@ -14,6 +14,7 @@ from dethrone.harness.core.errors import HistoryError
 from dethrone.harness.core.history import History, decode_line, read_history
 from dethrone.harness.core.parquet import COLUMNS, DERIVED, SCHEMA_VERSION, read_parquet, write_parquet
 from tests.checkers.soup import soups
+from tests.checkers.stories import STORIES
 
 TESTS = Path(__file__).parents[1]
 
@@ -42,9 +43,9 @@ def test_every_event_comes_back(tmp_path, history):
     assert (back.damage, back.complete) == (history.damage, history.complete)
 
 
-@pytest.mark.parametrize("file", sorted((TESTS / "golden").glob("*.jsonl"))[::7], ids=lambda path: path.stem)
-def test_golden_histories_come_back(tmp_path, file):
-    history = read_history(file)
+@pytest.mark.parametrize("name", sorted(STORIES)[::7])
+def test_the_histories_of_stories_come_back(tmp_path, name):
+    history = STORIES[name].tell().end()
     write_parquet(history, tmp_path / "h.parquet")
     assert read_parquet(tmp_path / "h.parquet").events == history.events
 

@@ -10,12 +10,11 @@ from hypothesis import strategies as st
 from dethrone.harness.core import registry
 from dethrone.harness.core.clock import Span
 from dethrone.harness.core.events import NodeProcess, Traced
-from dethrone.harness.core.history import read_history
 from dethrone.harness.core.signature import CHAIN_MAX, chain, fold, signature_of
 from dethrone.harness.core.verdict import Finding
 from dethrone.harness.engine.run.judge import judge
 from tests.checkers.histories import plan
-from tests.checkers.stories import GOLDEN, STORIES
+from tests.checkers.stories import STORIES
 
 
 def traced(seq, node, name, term):
@@ -106,7 +105,7 @@ def test_an_apostrophe_is_no_quotation_mark():
 @pytest.mark.parametrize("name", [name for name, story in STORIES.items() if story.outcome == "fail"])
 def test_every_finding_of_a_judgement_has_its_signature(name):
     story = STORIES[name]
-    history = read_history(GOLDEN / f"{story.checker}.{name}.jsonl")
+    history = story.tell().end()
     checker = registry.names(registry.CHECKERS)[story.checker].load()
     (verdict,) = judge(history, story.plan(), {story.checker: checker}).verdicts
     assert all(one.signature.startswith(f"raft/{story.checker}/") for one in verdict.findings)

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dethrone.clusters.targets.bully.target import TARGET
-from tests.clusters.zk_ephemeral.minisim import World
+from tests.clusters.bully.spec import World
 
 NAMES = ("n1", "n2", "n3", "n4")
 LEADS = {"classic": "COORDINATOR", "mongo": "PRIMARY"}
@@ -18,7 +17,7 @@ FAULTS = st.tuples(st.sampled_from(("isolate", "kill", "power", "pause", "clock"
 @settings(max_examples=15)
 @given(st.sampled_from(sorted(LEADS)), st.lists(FAULTS, min_size=1, max_size=6), st.integers(0, 99))
 def test_one_leader_remains_after_a_heal_and_all_logs_become_its_log(profile, faults, seed):
-    world = World(TARGET, NAMES, profile=profile, seed=seed, time_factor="0.1")
+    world = World(NAMES, profile=profile, seed=seed, time_factor="0.1")
     world.run(4_000)
     for kind, name in faults:
         if kind == "isolate":
@@ -28,7 +27,7 @@ def test_one_leader_remains_after_a_heal_and_all_logs_become_its_log(profile, fa
         elif kind == "pause" and world.boxes[name].alive:
             world.pause(name)
         elif kind == "clock":
-            world.step_wall(name, 5_000)
+            world.step_wall(5_000, name)
         else:
             for leader in world.with_role(LEADS[profile]):
                 if not world.boxes[leader].paused:

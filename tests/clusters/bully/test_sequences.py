@@ -1,18 +1,17 @@
-"""The known sequences BU-B1 to BU-B6: what the design of bully elections breaks, run in the minimal world."""
+"""The known sequences BU-B1 to BU-B6: what the design of bully elections breaks, run in the tests' world."""
 
 from __future__ import annotations
 
 import pytest
 
 from dethrone.clusters.targets.bully import messages as m
-from dethrone.clusters.targets.bully.target import TARGET
-from tests.clusters.zk_ephemeral.minisim import World
+from tests.clusters.bully.spec import World
 
 FIVE = ("n1", "n2", "n3", "n4", "n5")
 
 
 def classic(**more):
-    world = World(TARGET, FIVE, **more)
+    world = World(FIVE, **more)
     world.run(5_000)
     assert world.with_role("COORDINATOR") == ["n5"]
     return world
@@ -49,7 +48,7 @@ def test_b2_a_coordinator_that_was_frozen_leads_beside_its_successor_when_it_wak
 
 @pytest.mark.parametrize("restarted", [False, True])
 def test_b3_a_voter_that_restarts_votes_again_within_the_lease(restarted):
-    world = World(TARGET, FIVE[:3], profile="mongo", priorities="n2:0", start=False)
+    world = World(FIVE[:3], profile="mongo", priorities="n2:0", asleep=FIVE[:3])
     world.sever("n1", "n3")  # the third gives no vote: its own one would bind it, too
     for name in FIVE[:3]:
         world.start(name)
@@ -65,7 +64,7 @@ def test_b3_a_voter_that_restarts_votes_again_within_the_lease(restarted):
 @pytest.mark.parametrize("guard", ["off", "on"])
 def test_b4_votes_that_are_held_longer_than_the_lease_make_a_second_primary_that_drops_majority_writes(guard):
     world = World(
-        TARGET, FIVE[:3], profile="mongo", tally_guard=guard, write_concern="majority", priorities="n2:0", start=False
+        FIVE[:3], profile="mongo", tally_guard=guard, write_concern="majority", priorities="n2:0", asleep=FIVE[:3]
     )
     world.hold = lambda _, __, body: isinstance(body, m.Ballot)
     for name in FIVE[:3]:
@@ -93,7 +92,7 @@ def test_b4_votes_that_are_held_longer_than_the_lease_make_a_second_primary_that
 
 def test_b5_an_answer_that_comes_late_makes_a_lower_coordinator():
     world = classic()
-    world.slow["n4", "n3"] = world.slow["n4", "n2"] = world.slow["n4", "n1"] = 1_500
+    world.lag["n4", "n3"] = world.lag["n4", "n2"] = world.lag["n4", "n1"] = 1_500
     world.kill("n5")
     seen = set()
     for _ in range(80):

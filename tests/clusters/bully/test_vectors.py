@@ -7,49 +7,13 @@ import pytest
 from dethrone.clusters.systems.bully import SYSTEM
 from dethrone.clusters.targets.bully import messages as m
 from dethrone.clusters.targets.bully.knobs import KNOBS
-from dethrone.clusters.targets.bully.target import TARGET
 from dethrone.clusters.targets.bully.witness import BullyWitness
 from dethrone.clusters.targets.client_api import Append, Cas, NotLeader, Refused
 from dethrone.clusters.targets.zk_ephemeral.messages import Record
-from dethrone.harness.core.clock import MS, Clocks
+from dethrone.harness.core.clock import MS
 from dethrone.harness.core.errors import ConfigError
-from dethrone.harness.core.machine import DiskDone, Fired, Halt, Message, Note, Reply, Request, Send
-from dethrone.harness.core.rng import Rng
-
-FIVE = ("n1", "n2", "n3", "n4", "n5")
-
-
-class Node:
-    """One core with a clock that a test moves."""
-
-    def __init__(self, name="n3", members=FIVE, *, disk=None, profile=None, **settings):
-        knobs = TARGET.knobs(settings, profile=profile)
-        self.core = TARGET.core(node=name, members=members, knobs=knobs, variant=None)
-        self.now, self.rng, self.out = 1_000 * MS, Rng(1), []
-        self.core.boot(disk or {}, self.clocks, self.rng, self.out)
-
-    @property
-    def clocks(self):
-        return Clocks(self.now, self.now)
-
-    def do(self, event, *, after_ms=0):
-        self.now += after_ms * MS
-        self.out = []
-        self.core.handle(event, self.clocks, self.rng, self.out)
-        return self.sent()
-
-    def hear(self, src, body, **more):
-        return self.do(Message(src, body), **more)
-
-    def sent(self, kind=object):
-        return [(one.to, one.body) for one in self.out if type(one) is Send and isinstance(one.body, kind)]
-
-    def said(self):
-        return [one.name for one in self.out if type(one) is Note]
-
-    @property
-    def role(self):
-        return self.core.status(self.clocks).role
+from dethrone.harness.core.machine import DiskDone, Fired, Halt, Reply, Request
+from tests.clusters.bully.spec import Node
 
 
 def beat(role="FOLLOWER", coordinator=None, optime=0, reign=0):
@@ -90,9 +54,9 @@ def test_silence_makes_a_coordinator_and_an_answer_of_this_round_a_wait():
     assert node.role == "ELECTING"
     node.hear("n5", m.Okay(1))
     assert node.role == "WAITING"
-    node.do(Fired("wait"), after_ms=2_000)
+    node.give(Fired("wait"), after_ms=2_000)
     assert (node.role, node.core.round) == ("ELECTING", 2)
-    node.do(Fired("wait"), after_ms=1_000)
+    node.give(Fired("wait"), after_ms=1_000)
     assert node.role == "COORDINATOR"
 
 
@@ -107,7 +71,7 @@ def test_a_higher_coordinator_is_followed_and_a_lower_one_is_bullied():
 
 def test_a_coordinator_that_hears_a_higher_one_follows_it_and_a_lower_one_hears_it_again():
     node = Node("n4")
-    node.do(Fired("wait"), after_ms=1_000)
+    node.give(Fired("wait"), after_ms=1_000)
     assert node.role == "COORDINATOR"
     node.hear("n1", beat("COORDINATOR", "n1", reign=5))
     assert to(node, m.Coordinator) == ["n1", "n2", "n3", "n5"]
@@ -118,9 +82,9 @@ def test_a_coordinator_that_hears_a_higher_one_follows_it_and_a_lower_one_hears_
 def test_a_follower_stands_when_its_coordinator_is_silent_for_longer_than_the_timeout():
     node = Node("n3")
     node.hear("n5", m.Coordinator(1, 9))
-    node.do(Fired("tick"), after_ms=2_000)
+    node.give(Fired("tick"), after_ms=2_000)
     assert node.role == "FOLLOWER"
-    node.do(Fired("tick"), after_ms=500)
+    node.give(Fired("tick"), after_ms=500)
     assert node.role == "ELECTING"
 
 
@@ -133,13 +97,13 @@ def ready(name="n1", **settings):
     node = mongo(name, **settings)
     for peer in {"n1", "n2", "n3"} - {name}:
         node.hear(peer, beat("SECONDARY"))
-    node.do(Fired("tick"), after_ms=2_000)
+    node.give(Fired("tick"), after_ms=2_000)
     return node
 
 
 def test_a_candidate_needs_a_majority_in_sight_and_a_priority():
     alone = mongo()
-    alone.do(Fired("tick"), after_ms=2_000)
+    alone.give(Fired("tick"), after_ms=2_000)
     assert to(alone, m.Fresh) == []
     assert to(ready(), m.Fresh) == ["n2", "n3"]
     assert to(ready(priorities="n1:0"), m.Fresh) == []
@@ -176,7 +140,7 @@ def test_a_tie_of_logs_waits_once_for_a_random_time():
     for peer in ("n2", "n3"):
         node.hear(peer, m.Freshness(1, 0, fresher=False, veto=""))
     assert to(node, m.Elect) == []
-    node.do(Fired("wait"), after_ms=1_050)
+    node.give(Fired("wait"), after_ms=1_050)
     assert to(node, m.Fresh) == ["n2", "n3"]
     for peer in ("n2", "n3"):
         node.hear(peer, m.Freshness(2, 0, fresher=False, veto=""))
@@ -189,7 +153,7 @@ def test_a_candidate_asks_again_when_an_answer_was_lost():
     for _ in range(2):
         for peer in ("n2", "n3"):
             node.hear(peer, beat("SECONDARY"))
-        node.do(Fired("tick"), after_ms=2_000)
+        node.give(Fired("tick"), after_ms=2_000)
     assert to(node, m.Fresh) == ["n2", "n3"]
 
 
@@ -233,7 +197,7 @@ def test_of_two_primaries_the_earlier_steps_down_and_one_without_a_majority_does
     node.hear("n2", beat("PRIMARY", "n2", reign=reign + 1))
     assert (node.role, node.core.coordinator) == ("SECONDARY", "n2")
     cut = voted(1, 1)
-    cut.do(Fired("tick"), after_ms=10_001)
+    cut.give(Fired("tick"), after_ms=10_001)
     assert cut.role == "SECONDARY"
     assert "step_down" in cut.said()
 
@@ -241,7 +205,7 @@ def test_of_two_primaries_the_earlier_steps_down_and_one_without_a_majority_does
 def test_a_primary_makes_room_for_a_higher_priority():
     node = voted(1, 1)
     node.core.on = KNOBS.parse({"priorities": "n3:2"}, profile="mongo")
-    node.do(Fired("tick"))
+    node.give(Fired("tick"))
     assert node.role == "SECONDARY"
 
 
@@ -263,17 +227,17 @@ def test_a_follower_drops_what_follows_the_common_point():
 def test_a_follower_refuses_writes_and_no_node_serves_what_is_not_served():
     node = Node("n1")
     node.hear("n5", m.Coordinator(1, 9))
-    node.do(Request(1, Append("k", 1)))
+    node.give(Request(1, Append("k", 1)))
     assert [one.body for one in node.out if type(one) is Reply] == [NotLeader("n5")]
-    node.do(Request(2, Cas("k", 1, 2)))
+    node.give(Request(2, Cas("k", 1, 2)))
     assert [type(one.body) for one in node.out if type(one) is Reply] == [Refused]
 
 
 def test_a_failed_disk_and_an_unreadable_log_stop_the_node():
     node = Node("n5")
-    node.do(DiskDone(1, "no space"))
+    node.give(DiskDone(1, "no space"))
     assert [type(one) for one in node.out] == [Halt]
-    assert node.do(Fired("tick")) == []
+    assert node.give(Fired("tick")) == []
     assert any(type(one) is Halt for one in Node("n5", disk={"log": "unreadable"}).out)
 
 

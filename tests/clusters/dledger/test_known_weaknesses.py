@@ -7,8 +7,8 @@ from dethrone.clusters.targets.dledger.messages import PushEntryResponse
 from dethrone.clusters.targets.dledger.storage import TERM, TermState, term_bytes
 from dethrone.harness.core.clock import MS
 from dethrone.harness.core.machine import Rename
-from tests.clusters.dledger.minisim import SimDisk, World
-from tests.clusters.dledger.single import One
+from tests.clusters.dledger.spec import One, World
+from tests.world.disk import Disk
 
 STORING = ("APPEND", "TRUNCATE")
 
@@ -45,7 +45,7 @@ def ahead(world, leader, *, write):
         assert world.write(leader, 99, ms=5000)
     term = world.boxes[leader].node.term
     disk = world.boxes[lagging].disk
-    disk.shown[TERM] = disk.durable[TERM] = term_bytes(TermState(term + 1, None))
+    disk.store({TERM: term_bytes(TermState(term + 1, None))})
     world.start(lagging)
     return lagging
 
@@ -150,7 +150,7 @@ def test_b2_an_isolated_node_keeps_its_term_so_that_a_plain_cut_does_no_harm():
 
 def lagging_candidate(**knobs):
     """A leads term 2 with a full log; B holds all of it and just restarted; C got its second entry in term 2."""
-    world = World("ABC", dead="ABC", **knobs)
+    world = World("ABC", asleep="ABC", **knobs)
     for name, log in (("A", (0, 1, 1, 1)), ("B", (0, 1, 1, 1)), ("C", (0,))):
         world.prepare(name, term=2, voted_for="A", log=log)
         world.start(name)
@@ -181,19 +181,19 @@ def test_b3_the_current_term_in_place_of_the_last_entrys_loses_committed_entries
 
 @pytest.mark.parametrize(("mode", "broken"), [("upstream", True), ("none", True), ("atomic", False)])
 def test_b4_two_leaders_of_one_term_when_a_vote_is_not_stored(mode, broken):
-    world = World("ABC", dead="ABC", persist_mode=mode)
+    world = World("ABC", asleep="ABC", persist_mode=mode)
     if mode != "none":  # without any file all are in term 0
         for name, term in (("A", 6), ("B", 5), ("C", 6)):
             world.prepare(name, term=term)
     world.start("B")
     world.boxes["B"].node.next_vote = 1 << 62
-    world.boxes["B"].disk_fails = mode != "none"
+    world.boxes["B"].full = mode != "none"
     world.start("A")
     world.run(10_000, until=lambda: world.boxes["A"].leads)
     world.run(20)
     assert world.boxes["A"].leads == broken
     assert ("ENOSPC" in world.boxes["B"].halted) != broken
-    world.boxes["B"].disk_fails = False
+    world.boxes["B"].full = False
     world.restart("B")
     world.boxes["B"].node.next_vote = 1 << 62
     world.isolate("A")
@@ -212,8 +212,8 @@ def test_b4_a_kill_between_delete_and_rename_leaves_no_term_file():
         one.slow = True
         one.run(20)
         (batch, *_) = one.batches
-        disk = SimDisk()
-        disk.shown[TERM] = old
+        disk = Disk()
+        disk.store({TERM: old})
         renamed = next(i for i, op in enumerate(batch.ops) if isinstance(op, Rename))
         for op in batch.ops[:renamed]:
             disk.carry_out(op)
@@ -230,7 +230,7 @@ def test_b5_a_leader_whose_clock_is_stepped_back_and_that_is_cut_off_leads_on(cl
     world = World("ABC", clock=clock)
     leader = world.elect()
     world.run(5000)
-    world.step_clock(leader, -60_000)
+    world.step_wall(-60_000, leader)
     world.isolate(leader)
     world.run(25_000)
     leaders = [name for name, box in world.boxes.items() if box.leads]
@@ -243,7 +243,7 @@ def test_b5_a_leader_whose_clock_is_stepped_back_keeps_others_from_electing_whil
     world = World("ABC", clock=clock)
     leader = world.elect()
     world.run(5000)
-    world.step_clock(leader, -60_000)
+    world.step_wall(-60_000, leader)
     world.run(25_000)
     # the silent leader still answers ALREADY_HAS_LEADER, so that every campaign ends in case 2
     assert [name for name, box in world.boxes.items() if box.leads] == [leader]
@@ -259,7 +259,7 @@ def test_b5_once_its_log_is_longer_the_others_elect_and_depose_it():
     world = World("ABC")
     leader = world.elect()
     world.run(5000)
-    world.step_clock(leader, -60_000)
+    world.step_wall(-60_000, leader)
     world.run(10_000)
     assert not world.write(leader, 1, ms=3000)
     # now it refuses by its log, before it looks at terms or says that it leads
@@ -274,7 +274,7 @@ def test_b5_a_follower_whose_clock_is_stepped_forward_campaigns_at_once(clock, b
     world = World("ABC", clock=clock)
     follower = others(world, world.elect())[0]
     world.run(5000)
-    world.step_clock(follower, 10_000)
+    world.step_wall(10_000, follower)
     before = len([note for note in world.boxes[follower].notes if note.name == "campaign"])
     world.run(1000)
     campaigns = [note for note in world.boxes[follower].notes if note.name == "campaign"]
@@ -283,10 +283,10 @@ def test_b5_a_follower_whose_clock_is_stepped_forward_campaigns_at_once(clock, b
 
 @pytest.mark.parametrize(("clock", "broken"), [("wall", True), ("monotonic", False)])
 def test_b5_a_candidate_whose_clock_is_stepped_back_does_not_campaign(clock, broken):
-    world = World("ABC", dead="BC", clock=clock)
+    world = World("ABC", asleep="BC", clock=clock)
     box = world.boxes["A"]
     assert world.run(10_000, until=lambda: box.node.waits is None and box.node.next_vote > 0)
-    world.step_clock("A", -60_000)
+    world.step_wall(-60_000, "A")
     before = len(box.notes)
     world.run(55_000)
     assert any(note.name == "campaign" for note in box.notes[before:]) != broken
@@ -367,7 +367,7 @@ def test_a_restarted_leader_may_lead_its_term_again():
 
 def old_entry_on_a_majority(**knobs):
     """A leads and copies an entry of term 1 to B; then C leads, whose log ends with an entry of term 2."""
-    world = World("ABC", dead="ABC", **knobs)
+    world = World("ABC", asleep="ABC", **knobs)
     for name, term, log in (("A", 3, (0, 1)), ("B", 3, (0,)), ("C", 2, (0, 2))):
         world.prepare(name, term=term, log=log)
     world.start("A")
@@ -418,7 +418,7 @@ def test_l2_a_value_that_was_read_disappears(committed_only):
 
 @pytest.mark.parametrize("checks", [False, True])
 def test_l3_a_deposed_leader_counts_comparisons_of_a_newer_term(checks):
-    world = World("ABCDE", dead="ABCDE", push_checks_leader=checks)
+    world = World("ABCDE", asleep="ABCDE", push_checks_leader=checks)
     for name in "ABCDE":
         world.prepare(name, term=3, log=(0,))
         world.start(name)
@@ -467,7 +467,7 @@ def test_l3_a_deposed_leader_counts_comparisons_of_a_newer_term(checks):
 
 @pytest.mark.parametrize(("fsync", "broken"), [("async", True), ("each", False)])
 def test_l4_a_power_cut_takes_an_entry_that_was_pushed_and_its_place_is_given_again(fsync, broken):
-    world = World("ABC", sync_ms=(0, 0), fsync=fsync)
+    world = World("ABC", sync=(0, 0), fsync=fsync)
     leader = world.elect()
     assert world.write(leader, 1)
     world.run(3000)
@@ -487,7 +487,7 @@ def test_l4_a_power_cut_takes_an_entry_that_was_pushed_and_its_place_is_given_ag
     assert world.boxes[leader].node.log.end == (0 if broken else 1)
     world.request(leader, Append("k", "y"))
     world.run(1000)
-    assert world.logs_match() != broken
+    assert world.judge.logs_match() != broken
     world.heal()
     world.run(10_000)
-    assert world.logs_match()  # contents are compared, so the follower is repaired
+    assert world.judge.logs_match()  # contents are compared, so the follower is repaired

@@ -6,10 +6,8 @@ from dethrone.clusters.targets.client_api import Acquire, Append, Cas, Failed, G
 from dethrone.clusters.targets.dledger import messages as m
 from dethrone.clusters.targets.dledger.messages import Noop, PushEntryRequest
 from dethrone.clusters.targets.dledger.storage import CHECKPOINT, LOG, checkpoint_ops
-from dethrone.harness.core.machine import Disk, DiskDone, SendFailed
-from tests.clusters.dledger.chaos import converged
-from tests.clusters.dledger.minisim import World
-from tests.clusters.dledger.single import One, disk, entries
+from dethrone.harness.core.machine import Disk, SendFailed
+from tests.clusters.dledger.spec import One, World, disk, entries
 
 
 def pushes(one, kind=None, to="B"):
@@ -448,8 +446,7 @@ def test_an_entry_that_shares_the_next_batch_is_acknowledged_when_that_one_is_do
     one.slow = True
     for index in (1, 2, 3):
         assert one.pushed("APPEND", entries(4, first=index)[0]) == []
-    first = one.batches.pop(0)
-    one.give(DiskDone(first.token, None))
+    one.done()
     assert [a.index for a in one.sent(m.PushEntryResponse)] == [1]
     one.run(50)  # passes of the maintenance loop
     assert [a.index for a in one.sent(m.PushEntryResponse)] == [1]
@@ -498,11 +495,11 @@ def test_the_checkpoint_is_written_every_three_seconds_and_taken_at_the_start():
 @pytest.mark.parametrize("fsync", ["each", "async"])
 def test_divergent_logs_become_one(fsync):
     for seed in range(5):
-        world = World("ABC", dead="ABC", seed=seed, fsync=fsync, noop_on_elect=True)
+        world = World("ABC", asleep="ABC", seed=seed, fsync=fsync, noop_on_elect=True)
         for name, log in (("A", (0, 1, 1, 4)), ("B", (0, 1, 2, 2, 2, 2)), ("C", (0, 3))):
             world.prepare(name, term=5, log=log)
             world.start(name)
-        assert world.run(40_000, until=lambda w=world: converged(w))
+        assert world.run(40_000, until=world.converged)
         assert len({tuple(box.node.log.digests) for box in world.boxes.values()}) == 1
         assert world.problems == []
 

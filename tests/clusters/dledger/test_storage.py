@@ -20,8 +20,8 @@ from dethrone.clusters.targets.dledger.storage import (
     term_ops,
 )
 from dethrone.harness.core.machine import Fsync, Rename, Unlink, Write
-from tests.clusters.dledger.minisim import SimDisk
-from tests.clusters.dledger.single import One, disk, entries
+from tests.clusters.dledger.spec import One, disk, entries
+from tests.world.disk import Disk
 
 commands = st.one_of(
     st.builds(Append, key=st.text(max_size=3), value=st.one_of(st.integers(-9, 9), st.text(max_size=3))),
@@ -71,8 +71,8 @@ def test_the_term_file_is_replaced_atomically_and_durably_or_as_upstream_does_it
 def test_whatever_part_of_an_atomic_replacement_was_done_a_whole_state_is_found(power):
     ops = term_ops(TermState(8, "B"))
     for done in range(len(ops) + 1):
-        files = SimDisk()
-        files.shown[TERM] = files.durable[TERM] = term_bytes(TermState(7, "A"))
+        files = Disk()
+        files.store({TERM: term_bytes(TermState(7, "A"))})
         for op in ops[:done]:
             files.carry_out(op)
         if power:
@@ -124,7 +124,7 @@ def test_a_cut_log_is_cut_on_disk_before_the_node_says_anything():
 @given(st.lists(st.tuples(st.sampled_from(["append", "cut", "take", "done"]), st.integers(0, 6)), max_size=40))
 def test_the_file_is_always_what_was_taken_and_stored_is_never_beyond_it(steps):
     log = Log(sync=True)
-    files = SimDisk()
+    files = Disk()
     waiting = []
     term = 0
     for verb, number in steps:

@@ -4,8 +4,7 @@ import pytest
 
 from dethrone.harness.core.clock import MS, SECOND
 from dethrone.harness.core.rng import Rng
-from tests.clusters.dledger.minisim import World
-from tests.clusters.dledger.single import One
+from tests.clusters.dledger.spec import One, World
 
 RUNS = 60
 

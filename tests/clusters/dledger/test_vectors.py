@@ -7,7 +7,7 @@ from dethrone.clusters.targets.dledger.messages import HeartBeatRequest, VoteReq
 from dethrone.clusters.targets.dledger.storage import TERM, TermState, read_term
 from dethrone.harness.core.clock import MS
 from dethrone.harness.core.machine import Await, Disk, Fired, Halt, Message, Send, SendFailed
-from tests.clusters.dledger.single import One, disk
+from tests.clusters.dledger.spec import One, disk
 
 # --- votes ------------------------------------------------------------------------------------------------------------
 
@@ -200,7 +200,6 @@ def test_a_fresh_node_writes_its_term_before_it_says_anything():
 @pytest.mark.parametrize(("mode", "stops"), [("atomic", True), ("upstream", False)])
 def test_a_vote_that_cannot_be_written_stops_the_node_or_is_given_all_the_same(mode, stops):
     one = One(term=4, persist_mode=mode)
-    one.error = "ENOSPC"
     one.slow = True
     one.heard(
         "B",
@@ -216,7 +215,7 @@ def test_a_vote_that_cannot_be_written_stops_the_node_or_is_given_all_the_same(m
         ),
     )
     assert bool(one.sent(VoteResponse)) == stops  # behind the barrier, which the shell drops; or held back here
-    one.sync()
+    one.sync("ENOSPC")
     assert bool(one.halted()) == stops
     assert one.notes("persist_failed")
     assert [answer.vote_result for answer in one.sent(VoteResponse)] == ["ACCEPT"]

@@ -3,14 +3,10 @@
 import pytest
 
 from dethrone.clusters.targets.dledger import messages as m
-from dethrone.clusters.targets.dledger import witness as module
 from dethrone.clusters.targets.dledger.storage import LOG, TERM, TermState, record, term_bytes, term_ops
 from dethrone.clusters.targets.dledger.witness import DledgerWitness
 from dethrone.harness.core.machine import Fsync, Write
-from dethrone.harness.core.rng import Rng
-from tests.clusters.dledger.chaos import drawn, mend, play
-from tests.clusters.dledger.minisim import World
-from tests.clusters.dledger.single import disk, entries
+from tests.clusters.dledger.spec import World, disk, entries
 
 CALL = {"group": "", "opaque": 1}
 
@@ -133,43 +129,8 @@ def test_a_damaged_or_empty_disk_does_not_stop_the_witness(image):
     witness.synced((Write(LOG, record(entries(1)[0])[0], offset=0),))
 
 
-def test_the_witness_knows_neither_rules_nor_core():
-    source = open(module.__file__).read()  # noqa: PTH123, SIM115 - one line of a test
-    imported = [line for line in source.splitlines() if line.startswith(("from clusters", "import dethrone.clusters"))]
-    assert all(any(part in line for part in ("messages", "storage", "kit.files", "kit.witness")) for line in imported)
-
-
-@pytest.mark.parametrize("profile", ["dledger", "dledger-mended"])
-@pytest.mark.parametrize("seed", range(8))
-def test_on_the_honest_build_witness_and_core_tell_the_same(profile, seed):
-    world = World("ABC", seed=seed, profile=profile)
-    play(world, drawn(Rng(seed).stream("witness"), "ABC", count=60))
-    mend(world)
-    world.run(20_000)
-    for box in world.boxes.values():
-        elected = {(note.term, tuple(note.data["voters"])) for note in box.notes if note.name == "elected"}
-        shown = {(event.term, tuple(event.data["voters"])) for event in box.witnessed if event.name == "elected"}
-        assert {term for term, _ in shown} <= {term for term, _ in elected}
-        grants = {
-            (note.data["term"], note.data["candidate"])
-            for note in box.notes
-            if note.name == "vote_decision" and note.data["code"] == "ACCEPT"
-        }
-        votes = {(event.term, event.data["candidate"]) for event in box.witnessed if event.name == "vote"}
-        assert votes <= grants
-        node = box.node
-        log: list = []
-        for event in box.witnessed:
-            if event.name in ("log_truncate", "log_append"):
-                del log[event.data["from"] - 1 :]
-                log.extend(event.data.get("entries", ()))
-        rows = [(e.index + 1, e.term + 1, d) for e, d in zip(node.log.entries, node.log.digests, strict=True)]
-        assert log == rows[: len(log)]
-        assert len(log) > node.log.stored
-
-
 def test_a_variant_cannot_hide_its_second_vote():
-    world = World("ABC", dead="C", variant="01-vote-not-written")
+    world = World("ABC", asleep="C", variant="01-vote-not-written")
     world.run(4000)
     leader = world.leader()
     assert leader is not None

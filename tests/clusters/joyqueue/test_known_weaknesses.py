@@ -6,8 +6,8 @@ import pytest
 
 from dethrone.clusters.targets.client_api import Append, Unknown
 from dethrone.clusters.targets.joyqueue.messages import VoteRequest, VoteResponse
-from tests.clusters.joyqueue.minisim import World
-from tests.clusters.joyqueue.single import One, names, sent
+from tests.clusters.joyqueue.spec import One, World, disk
+from tests.world.effects import names, sent
 
 MENDED = {"fix_missing_return": "true", "sync_flag_reset": "true"}
 
@@ -17,7 +17,8 @@ def rival_elected(*, stored, **knobs):
 
     The two can say nothing to each other but this request and its answer.
     """
-    world = World("ABC", stored=stored, **knobs)
+    disks = {name: disk(term, voted, node=name) for name, (term, voted) in stored.items()}
+    world = World("ABC", disks=disks, **knobs)
 
     def held(src, dst, body):
         if (src, dst) == ("A", "C"):
@@ -46,9 +47,9 @@ def test_b1_a_node_that_no_one_elected_leads_the_higher_term():
     assert a.voted_for is None
     assert any("INV-1: C and A lead term 2" in problem for problem in world.problems)
     assert any("INV-12: A leads term 2 with []" in problem for problem in world.problems)
-    (answered,) = world.notes("vote_answer", "A")
+    (answered,) = world.notes("vote_answer", of="A")
     assert answered.data["fallthrough"] is True
-    assert world.notes("become_leader", "A")[0].data["flags"] == ["A", "B"]
+    assert world.notes("become_leader", of="A")[0].data["flags"] == ["A", "B"]
 
 
 @pytest.mark.parametrize("knobs", [MENDED, {"fix_missing_return": "true"}, {"sync_flag_reset": "true"}])
@@ -158,14 +159,14 @@ def voted_twice(persist_errors):
     world = World("ABC", persist_errors=persist_errors)
     world.run(50)
     world.isolate("C")
-    world.boxes["B"].disk.full = True
+    world.boxes["B"].full = True
     world.expire("A")
     world.run(300)
     if world.boxes["B"].halted:
         return world
     assert world.boxes["A"].group.role == "LEADER"
     world.kill("B")
-    world.boxes["B"].disk.full = False
+    world.boxes["B"].full = False
     world.start("B")
     world.partition("A", "BC")
     world.run(50)
@@ -179,14 +180,14 @@ def test_b6_a_swallowed_error_of_the_disk_lets_a_node_vote_twice():
     assert world.leaders_now() == ["A", "C"]
     assert any(problem.startswith("INV-2: B voted twice in term 1") for problem in world.problems)
     assert any("INV-1: A and C lead term 1" in problem for problem in world.problems)
-    assert world.notes("persist_failed", "B")
+    assert world.notes("persist_failed", of="B")
 
 
 def test_b6_is_gone_where_a_node_stops_that_cannot_store_its_vote():
     world = voted_twice("refuse")
     assert "ENOSPC" in world.boxes["B"].halted
     assert world.problems == []
-    assert world.votes.get(("topic", "B", 1)) is None
+    assert world.judge.votes.get(("topic", "B", 1)) is None
 
 
 def test_b7_an_election_timer_that_expires_during_a_campaign_clears_flags_that_were_granted():

@@ -18,8 +18,8 @@ from dethrone.clusters.targets.joyqueue.storage import (
     record,
 )
 from dethrone.harness.core.machine import Write
-from tests.clusters.joyqueue.minisim import World, metadata_of
-from tests.clusters.joyqueue.single import One, disk, entries, halted, names
+from tests.clusters.joyqueue.spec import One, World, disk, entries, metadata_of
+from tests.world.effects import halted, names
 
 PATH, LOG_PATH = f"{TOPIC}/{METADATA}", f"{TOPIC}/{LOG}"
 
@@ -69,7 +69,7 @@ def test_every_restart_is_a_follower_with_term_and_vote_of_the_disk_and_no_leade
     group = one.group
     assert (group.role, group.term, group.voted_for, group.leader) == ("FOLLOWER", term, voted_for, None)
     assert group.log.right == right
-    assert "start" in names(one.started)
+    assert "start" in names(one.booted)
     assert group.reset_at == one.now
 
 
@@ -85,19 +85,19 @@ def test_every_restart_is_a_follower_with_term_and_vote_of_the_disk_and_no_leade
 )
 def test_a_file_that_says_nothing_stops_the_node(image):
     one = One(image=image)
-    assert len(halted(one.started)) == 1
-    assert names(one.started) == []
+    assert len(halted(one.booted)) == 1
+    assert names(one.booted) == []
 
 
 def test_a_torn_tail_is_cut_before_anything_is_appended():
     one = One(image={**disk(5), LOG_PATH: log_bytes(1, 2)[:-3]})
     end = len(record(0, entries(1)[0])[0])
-    cuts = [op for e in one.started if type(e).__name__ == "Disk" for op in e.ops if isinstance(op, Write)]
+    cuts = [op for e in one.booted if type(e).__name__ == "Disk" for op in e.ops if isinstance(op, Write)]
     assert [(op.offset, op.truncate) for op in cuts if op.path == LOG_PATH] == [(end, True)]
 
 
 def test_what_a_start_read_is_synced_before_it_says_anything():
-    out = One(image=disk(5, "B", (1,))).started
+    out = One(image=disk(5, "B", (1,))).booted
     kinds = [type(e).__name__ for e in out if type(e).__name__ in {"Disk", "Await", "Note"}]
     assert kinds == ["Disk", "Await", "Disk", "Await", "Note", "Note"]
 

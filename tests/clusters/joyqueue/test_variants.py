@@ -11,11 +11,9 @@ from dethrone.clusters.targets.joyqueue.storage import Stored, metadata_bytes
 from dethrone.clusters.targets.joyqueue.target import TARGET
 from dethrone.clusters.targets.joyqueue.variants import VARIANTS
 from dethrone.harness.core.clock import SECOND
-from dethrone.harness.core.errors import ConfigError
 from dethrone.harness.core.rng import Rng
-from tests.clusters.joyqueue.chaos import QUICK, converged, drawn, mend, play
-from tests.clusters.joyqueue.minisim import World, metadata_of
-from tests.clusters.joyqueue.single import One, answer
+from tests.clusters.joyqueue.spec import One, World, metadata_of
+from tests.world.effects import answer
 
 
 def several(draw):
@@ -87,46 +85,6 @@ def test_a_variant_differs_from_the_honest_build_in_its_rule(name):
     assert VECTORS[name](Rules(knobs)) != VECTORS[name](VARIANTS[name].rules(knobs))
 
 
-@pytest.mark.parametrize("name", VARIANTS)
-def test_a_variant_overrides_one_rule(name):
-    changed = {key for key in vars(VARIANTS[name].rules) if not key.startswith("_")}
-    assert len(changed) == (2 if name.startswith("37") else 1)
-    assert all(key in vars(Rules) for key in changed)
-
-
-@pytest.mark.parametrize("name", VARIANTS)
-def test_a_variant_names_who_must_catch_it_unless_it_is_harmless(name):
-    assert bool(VARIANTS[name].caught_by) != name.startswith("harmless")
-
-
-@pytest.mark.parametrize("name", [name for name in VARIANTS if VARIANTS[name].needs])
-def test_a_variant_is_refused_without_the_knobs_that_show_it(name):
-    wrong = next(iter(VARIANTS[name].needs))
-    words = {**words_of(name)}
-    words[wrong] = {"true": "false", "false": "true", "log": "local", "*": ""}[VARIANTS[name].needs[wrong]]
-    with pytest.raises(ConfigError) as error:
-        TARGET.core(node="A", members=("A", "B", "E"), knobs=KNOBS.parse(words), variant=name)
-    assert wrong in str(error.value)
-
-
-def test_an_unknown_variant_names_the_nearest():
-    with pytest.raises(ConfigError) as error:
-        TARGET.core(node="A", members=("A",), knobs=KNOBS.parse({}), variant="18-pre-vote-are-votes")
-    assert "18-pre-votes-are-votes" in str(error.value)
-
-
-@pytest.mark.parametrize("name", [name for name in VARIANTS if name.startswith("harmless")])
-def test_harmless_variants_stay_safe_and_heal(name):
-    for seed in range(6):
-        world = World("ABC", seed=seed, variant=name, **QUICK)
-        play(world, drawn(Rng(seed).stream("harmless"), "ABC", count=60))
-        mend(world)
-        assert world.run(1500, until=lambda w=world: w.leader() is not None)
-        world.request(world.leader(), Append("k", -1))
-        assert world.run(1000, until=lambda w=world: converged(w))
-        assert world.problems == []
-
-
 # --- sequences --------------------------------------------------------------------------------------------------
 
 
@@ -144,14 +102,14 @@ def rivals(variant, *, restart=None, before=lambda world: None, **settings):
         world.kill("B", **(restart or {}))
     world.isolate("A")
     if not world.boxes["B"].halted:
-        world.boxes["B"].disk.full = False
+        world.boxes["B"].full = False
         world.start("B")
         world.run(2000)
     return world
 
 
 def fill(world):
-    world.boxes["B"].disk.full = True
+    world.boxes["B"].full = True
 
 
 @pytest.mark.parametrize(
@@ -169,13 +127,13 @@ def test_a_vote_that_was_not_stored_is_given_twice(variant, how):
 
 def test_02_a_vote_that_was_answered_before_it_was_stored_is_given_twice():
     def killed_early(variant):
-        world = World("ABC", variant=variant, fsync=(200, 200))
+        world = World("ABC", variant=variant, sync=(200, 200))
         world.run(2000)
         world.sever("A", "C")
         world.defer("C", "B", "vote", 1500)
         world.expire("A")
         world.expire("C")
-        world.run(2000, until=lambda: world.notes("vote_decision", "B"))
+        world.run(2000, until=lambda: world.notes("vote_decision", of="B"))
         batch, world.boxes["B"].batches = world.boxes["B"].batches, type(world.boxes["B"].batches)()
         world.kill("B")
         assert batch or variant is None
@@ -208,32 +166,6 @@ def test_11_a_candidate_that_restarts_votes_for_its_rival_in_its_own_term():
     assert restarted(None).problems == []
 
 
-@pytest.mark.parametrize(
-    ("name", "problem", "names", "profile"),
-    [
-        ("12-grant-without-log-check", "INV-4", "ABC", "joyqueue"),
-        ("14-last-log-term-is-current", "INV-4", "ABC", "joyqueue"),
-        ("18-pre-votes-are-votes", "INV-12", "ABC", "joyqueue-mended"),
-        ("21-majority-of-responders", "INV-12", "ABCDE", "joyqueue"),
-        ("22-half-is-enough", "INV-12", "ABCD", "joyqueue"),
-        ("23-non-members-vote", "INV-12", "ABCE", "joyqueue"),
-        ("25-term-may-fall", "INV-3", "ABC", "joyqueue"),
-        ("42-follower-commit-unchecked", "INV-5", "ABC", "joyqueue"),
-        ("44-truncates-always", "committed entry was removed", "ABC", "joyqueue"),
-        ("45-acks-after-local-append", "stale read", "ABC", "joyqueue"),
-        ("46-acks-before-sync", "INV-4", "ABC", "joyqueue"),
-        ("56-reads-before-own-term", "stale read", "ABC", "joyqueue"),
-    ],
-)
-def test_random_faults_find_the_mistake(name, problem, names, profile):
-    for seed in range(150):
-        world = World(names, seed=seed, variant=name, profile=profile, **{**words_of(name), **QUICK})
-        play(world, drawn(Rng(seed).stream("bug"), names, count=80))
-        if any(problem in text for text in world.problems):
-            return
-    pytest.fail(f"{name} shows no {problem}")
-
-
 def test_06_a_kill_between_the_two_steps_forgets_term_and_vote():
     def cut_short(variant):
         world = World("ABC", variant=variant)
@@ -241,7 +173,7 @@ def test_06_a_kill_between_the_two_steps_forgets_term_and_vote():
         box = world.boxes["B"]
         world.sever("A", "C")
         world.expire("A")
-        world.run(300, until=lambda: box.batches and world.notes("prevote_decision", "B"))
+        world.run(300, until=lambda: box.batches and world.notes("prevote_decision", of="B"))
         ops = box.batches[0].ops
         for op in ops[:3]:
             box.disk.carry_out(op)
@@ -327,7 +259,7 @@ def test_52_a_wall_clock_that_steps_back_delays_the_election():
     for variant, late in (("52-election-on-wall-clock", True), (None, False)):
         world = World("ABC", variant=variant)
         world.elect()
-        world.wall = -3600 * SECOND
+        world.step_wall(-3_600_000)
         world.kill(world.leader())
         assert world.run(60_000, until=lambda w=world: w.leader() is not None) is not late
 

@@ -29,7 +29,8 @@ from dethrone.clusters.targets.joyqueue.messages import (
 from dethrone.clusters.targets.joyqueue.storage import TOPIC
 from dethrone.harness.core.clock import MS
 from dethrone.harness.core.machine import Fired, Message, SendFailed
-from tests.clusters.joyqueue.single import One, answer, entries, halted, names, note, replies, sent, timers
+from tests.clusters.joyqueue.spec import One, entries
+from tests.world.effects import answer, halted, names, note, replies, sent, timers
 
 SECOND = 1000 * MS
 
@@ -39,9 +40,9 @@ SECOND = 1000 * MS
 
 def test_a_start_is_a_follower_with_an_election_timer_and_its_metadata_on_disk():
     one = One(fresh=True)
-    assert names(one.started) == ["persisted", "start"]
+    assert names(one.booted) == ["persisted", "start"]
     assert (one.group.role, one.group.term, one.group.leader) == ("FOLLOWER", 0, None)
-    assert timers(one.started)["election"] == one.now + 5 * SECOND
+    assert timers(one.booted)["election"] == one.now + 5 * SECOND
 
 
 def test_an_expiry_asks_everybody_clears_the_leader_and_arms_the_timer_again():
@@ -360,7 +361,7 @@ def test_a_steady_heartbeat_writes_nothing_and_notes_nothing():
 def test_an_append_that_fits_is_stored_before_it_is_answered():
     one = One(term=2, slow=True)
     one.hear_append("B", 2)
-    one.pending.clear()
+    one.batches.clear()
     out = one.hear_append("B", 2, new=entries(2, 2))
     kinds = [type(e).__name__ for e in out if type(e).__name__ in {"Disk", "Await", "Send"}]
     assert kinds == ["Disk", "Await", "Send"]
@@ -558,7 +559,7 @@ def test_a_hand_over_needs_its_knob_a_leader_and_a_voter():
 
 def test_learners_neither_campaign_nor_are_asked_but_they_replicate():
     learner = One(members="ABCD", node="D", learners="D")
-    assert "election" not in timers(learner.started)
+    assert "election" not in timers(learner.booted)
     learner.hear_append("A", 1, new=entries(1))
     assert (learner.group.leader, learner.group.log.right) == ("A", 1)
     one = One(members="ABCD", learners="D")
@@ -651,7 +652,7 @@ def test_a_swallowed_error_is_noted_and_what_waited_is_said_all_the_same():
 def test_a_failed_write_of_the_log_stops_the_node_whatever_the_knob_says():
     one = One(term=4, slow=True, persist_errors="swallow")
     one.hear_append("B", 4)
-    while one.pending:
+    while one.batches:
         one.done()
     one.hear_append("B", 4, new=entries(4))
     assert halted(one.done("EIO")) == ["log file: EIO"]

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from dethrone.clusters.targets.client_api import Append
-from dethrone.clusters.targets.joyqueue import witness as module
 from dethrone.clusters.targets.joyqueue.messages import (
     AppendEntriesRequest,
     AppendEntriesResponse,
@@ -15,10 +13,7 @@ from dethrone.clusters.targets.joyqueue.messages import (
 from dethrone.clusters.targets.joyqueue.storage import LOG, METADATA, TOPIC, metadata_ops, record
 from dethrone.clusters.targets.joyqueue.witness import OPEN_MAX, JoyQueueWitness
 from dethrone.clusters.targets.kit.files import append_ops, cut_ops
-from dethrone.harness.core.rng import Rng
-from tests.clusters.joyqueue.chaos import QUICK, drawn, mend, play
-from tests.clusters.joyqueue.minisim import World, metadata_of
-from tests.clusters.joyqueue.single import disk, entries
+from tests.clusters.joyqueue.spec import disk, entries, metadata_of
 
 
 def told(events, name):
@@ -186,63 +181,3 @@ def test_its_tables_are_bounded():
         witness.received("B", beat(3, "B", number=number, new=entries(3)))
         witness.sent("B", asks(3, "A", number))
     assert max(len(witness._requests), len(witness._appends), len(witness._sent)) <= OPEN_MAX
-
-
-def test_the_witness_knows_neither_rules_nor_core():
-    source = open(module.__file__).read()  # noqa: PTH123, SIM115 - one line of a test
-    imported = [line for line in source.splitlines() if line.startswith(("from clusters", "import dethrone.clusters"))]
-    assert all(any(part in line for part in ("messages", "storage", "kit.files", "kit.witness")) for line in imported)
-
-
-@pytest.mark.parametrize("groups", [1, 2])
-@pytest.mark.parametrize("seed", range(8))
-def test_on_the_honest_build_witness_and_core_tell_the_same(groups, seed):
-    world = World("ABC", seed=seed, groups=groups, **QUICK)
-    play(world, drawn(Rng(seed).stream("witness"), "ABC", count=60))
-    mend(world)
-    world.run(2000)
-    seen_elections = 0
-    for box in world.boxes.values():
-        elected = {(n.data.get("group"), n.term, tuple(n.data["voters"])) for n in box.notes if n.name == "elected"}
-        seen = {(e.data.get("group"), e.term, tuple(e.data["voters"])) for e in box.witnessed if e.name == "elected"}
-        seen_elections += len(seen)
-        assert {one[:2] for one in seen} <= {one[:2] for one in elected}
-        grants = {
-            (n.data.get("group"), n.data["term"], n.data["candidate"])
-            for n in box.notes
-            if n.name == "vote_decision" and n.data["granted"]
-        }
-        stood = {(n.data.get("group"), n.term, box.name) for n in box.notes if n.name == "elect_self"}
-        votes = {(e.data.get("group"), e.term, e.data["candidate"]) for e in box.witnessed if e.name == "vote"}
-        assert votes <= grants | stood
-        persisted = {
-            (n.data.get("group"), n.data["term"], n.data["voted_for"]) for n in box.notes if n.name == "persisted"
-        }
-        shown = {(e.data.get("group"), e.term, e.data["voted_for"]) for e in box.witnessed if e.name == "persisted"}
-        assert persisted <= shown
-        if not box.alive:
-            continue
-        for group in box.core.groups:
-            log: list = []
-            for event in box.witnessed:
-                if event.data.get("group", "") != group.label:
-                    continue
-                if event.name in {"log_truncate", "log_append"}:
-                    del log[event.data["from"] - 1 :]
-                log.extend(event.data.get("entries", []))
-            rows = [
-                (at + 1, entry.term, digest)
-                for at, (entry, digest) in enumerate(zip(group.log.entries, group.log.digests, strict=True))
-            ]
-            assert log == rows[: len(log)]
-            assert len(log) >= group.log.durable
-    assert seen_elections > 0
-
-
-def test_a_write_is_witnessed_on_every_disk():
-    world = World("ABC")
-    assert world.write(world.elect(), 1)
-    world.run(2000)
-    for box in world.boxes.values():
-        assert any(event.name == "log_append" for event in box.witnessed)
-    assert Append("k", 1) in [entry.command for entry in world.boxes["A"].group.log.entries]

@@ -22,7 +22,7 @@ from dethrone.clusters.targets.kit.files import (
     unsynced,
 )
 from dethrone.harness.core.machine import Fsync, Rename, Unlink, Write
-from tests.clusters.raft.minisim import SimDisk
+from tests.world.disk import Disk
 
 bodies = st.lists(st.binary(min_size=1, max_size=20), max_size=6)
 
@@ -65,7 +65,7 @@ def test_a_file_is_replaced_by_write_sync_rename_sync_and_each_mistake_leaves_so
 @pytest.mark.parametrize("power", [False, True])
 @pytest.mark.parametrize("count", range(5))
 def test_a_crash_after_any_operation_leaves_the_old_or_the_new_content(count, power):
-    files = SimDisk()
+    files = Disk()
     for op in (*replace_ops("f", b"old"), *replace_ops("f", b"new")[:count]):
         files.carry_out(op)
     if power:
@@ -125,7 +125,7 @@ def test_a_log_is_read_with_its_digests_and_a_record_at_the_wrong_place_is_damag
 
 @given(st.lists(st.one_of(st.binary(min_size=1, max_size=9), st.integers(0, 3)), max_size=12))
 def test_appends_and_cuts_leave_on_disk_what_is_meant(steps):
-    files, meant = SimDisk(), b""
+    files, meant = Disk(), b""
     for step in steps:
         if isinstance(step, bytes):
             ops, meant = append_ops("log", record(step), len(meant)), meant + record(step)

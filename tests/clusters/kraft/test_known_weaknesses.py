@@ -10,11 +10,12 @@ from dethrone.clusters.targets.kraft.messages import (
     VoteRequest,
     VoteResponse,
 )
+from dethrone.clusters.targets.kraft.rules import LEADER
 from dethrone.clusters.targets.kraft.storage import STATE
 from dethrone.clusters.targets.kraft.target import MUTANTS, TARGET
 from dethrone.harness.core.clock import MS
 from dethrone.harness.core.rng import Rng
-from tests.clusters.kraft.minisim import World, leaders
+from tests.clusters.kraft.spec import World
 
 
 def steady(names="ABC", **more):
@@ -38,13 +39,13 @@ def test_kr_b1_without_the_check_a_cut_off_leader_stays_serves_stale_reads_and_l
     second = world.leader()
     assert world.write(second, 2)
     world.run(30_000)
-    assert set(leaders(world)) == {"A", second}
+    assert set(world.with_role(LEADER)) == {"A", second}
     assert world.boxes["A"].status().term < world.boxes[second].status().term
     assert world.ask("A", Get("k")).value == [1]
     assert world.ask(second, Get("k")).value == [1, 2]
     assert lost not in world.replies
     world.heal()
-    assert world.run(10_000, until=lambda: leaders(world) == [second] and world.boxes["A"].status().commit > 3)
+    assert world.run(10_000, until=lambda: world.with_role(LEADER) == [second] and world.boxes["A"].status().commit > 3)
     assert isinstance(world.replies[lost], Unknown)
     assert world.notes("truncate", of="A")
     assert world.ask(second, Get("k")).value == [1, 2]
@@ -57,7 +58,7 @@ def test_kr_b1_with_the_check_it_resigns_within_its_window(profile, f, seed):
     world = steady(profile=profile, seed=seed)
     world.isolate("A")
     cut = world.now
-    assert world.run(f + 30, until=lambda: "A" not in leaders(world))
+    assert world.run(f + 30, until=lambda: "A" not in world.with_role(LEADER))
     assert world.now - cut <= (f + 10) * MS
     assert world.boxes["A"].status().role == "Resigned"
 
@@ -81,11 +82,11 @@ def test_kr_b2_a_voter_that_loses_its_file_votes_twice_and_makes_two_leaders_of_
     world.campaign("A")  # no record of this epoch reaches B
     assert world.run(500, until=lambda: world.leader() == "A")
     epoch = world.boxes["A"].node.epoch
-    assert world.votes["B", epoch] == "A"
+    assert world.judge.votes["", "B", epoch] == "A"
     world.kill("B")
-    content = world.boxes["B"].disk.shown.pop(STATE)
+    content = world.boxes["B"].disk.remove(STATE)
     if damage == "torn":
-        world.boxes["B"].disk.shown[STATE] = content[: len(content) // 2]
+        world.boxes["B"].disk.store({STATE: content[: len(content) // 2]})
     world.isolate("A")
     world.start("B")
     world.start("C")
@@ -96,7 +97,7 @@ def test_kr_b2_a_voter_that_loses_its_file_votes_twice_and_makes_two_leaders_of_
     assert world.run(500, until=lambda: world.leader(among="C") == "C")
     assert world.boxes["C"].node.epoch == epoch  # C knew of no epoch: it stood in the very one that A leads
     world.run(10)
-    assert leaders(world) == ["A", "C"]
+    assert world.with_role(LEADER) == ["A", "C"]
     assert any(problem.startswith("INV-1") for problem in world.problems)
     assert any(problem.startswith("INV-2: B") for problem in world.problems)
 
@@ -113,7 +114,7 @@ def test_kr_b2_with_its_file_the_same_voter_refuses():
     world.hold = None
     world.campaign("C")
     world.run(500)
-    assert leaders(world) == ["A"]
+    assert world.with_role(LEADER) == ["A"]
     assert world.problems == []
 
 
@@ -129,7 +130,7 @@ def test_kr_b3_an_isolated_follower_deposes_a_working_leader_when_it_returns_eve
     epoch = world.boxes["A"].node.epoch
     assert world.boxes["C"].node.epoch > epoch + 3
     world.heal()
-    assert world.run(5_000, until=lambda: "A" not in leaders(world))
+    assert world.run(5_000, until=lambda: "A" not in world.with_role(LEADER))
     assert world.run(10_000, until=lambda: world.leader() is not None)
     assert world.boxes[world.leader()].node.epoch > epoch
     assert world.leader() != "C" or world.boxes["C"].node.log.end > 1
@@ -161,12 +162,12 @@ def test_kr_b5_of_two_voters_none_leads_alone(victim):
     name = "A" if victim == "leader" else "B"
     other = "AB".replace(name, "")
     world.kill(name)
-    assert world.run(2_100, until=lambda: leaders(world) == [])
+    assert world.run(2_100, until=lambda: world.with_role(LEADER) == [])
     world.run(20_000)
-    assert leaders(world) == []
+    assert world.with_role(LEADER) == []
     assert world.boxes[other].status().role in ("Candidate", "Resigned")
     world.start(name)
-    assert world.run(10_000, until=lambda: len(leaders(world)) == 1)
+    assert world.run(10_000, until=lambda: len(world.with_role(LEADER)) == 1)
     assert world.problems == []
 
 
@@ -179,10 +180,10 @@ def test_kr_b6_a_thawed_leader_reports_leader_until_its_timer_and_its_writes_nev
     world.pause("A")
     world.run(5_000)
     assert world.leader(among="BC") is not None
-    assert "A" in leaders(world)
+    assert "A" in world.with_role(LEADER)
     lost = world.request("A", Append("k", "lost"))
     world.resume("A")
-    assert world.run(5, until=lambda: "A" not in leaders(world))
+    assert world.run(5, until=lambda: "A" not in world.with_role(LEADER))
     assert world.run(10_000, until=lambda: world.boxes["A"].status().role == "Follower")
     world.run(1_000)
     assert not isinstance(world.replies.get(lost), Ok)
@@ -238,7 +239,7 @@ def test_a_clean_shutdown_hands_over_within_a_second(seed):
 def test_a_wall_clock_step_starts_an_election_only_where_timers_are_on_the_wall_clock():
     for clock, disturbed in (("mono", False), ("wall", True)):
         world = steady(clock=clock)
-        world.step_wall("B", 3_000 * MS)
+        world.step_wall(3_000, "B")
         world.run(200)
         assert bool([n for n in world.notes("election_started", of="B") if n.data["term"] > 1]) == disturbed
         assert world.problems == []

@@ -36,25 +36,8 @@ from dethrone.clusters.targets.kraft.messages import (
 from dethrone.clusters.targets.kraft.node import IllegalTransition
 from dethrone.clusters.targets.kraft.transitions import become_follower, become_unattached, become_voted
 from dethrone.harness.core.clock import MS
-from tests.clusters.kraft.single import (
-    CLUSTER,
-    NO,
-    A,
-    B,
-    C,
-    One,
-    answer,
-    begin,
-    change,
-    disk,
-    halted,
-    names,
-    note,
-    records,
-    refused,
-    replies,
-    sent,
-)
+from tests.clusters.kraft.spec import CLUSTER, NO, A, B, C, One, begin, change, disk, records, refused
+from tests.world.effects import answer, halted, names, note, replies, sent
 
 
 def leading(*, log=(), votes="B", epoch=3, **more):

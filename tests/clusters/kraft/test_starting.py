@@ -5,7 +5,8 @@ import pytest
 
 from dethrone.clusters.targets.kraft.messages import EndQuorumEpochRequest, FetchRequest, VoteRequest
 from dethrone.clusters.targets.kraft.storage import LOG, STATE, STATE_TEMPORARY, read_state
-from tests.clusters.kraft.single import NO, A, B, C, One, disk, halted, names, note, records, sent, vote
+from tests.clusters.kraft.spec import NO, A, B, C, One, disk, records, vote
+from tests.world.effects import halted, names, note, sent
 
 
 @pytest.mark.parametrize(
@@ -29,7 +30,7 @@ def test_the_start_state_follows_from_file_and_log(image, row, state, epoch):
     one = One(image)
     assert (one.node.state, one.node.epoch) == (state, epoch)
     assert note(one.booted, "start")["rule"] == row
-    assert read_state(one.files[STATE]).leader_epoch == epoch
+    assert read_state(one.disk.shown[STATE]).leader_epoch == epoch
 
 
 def test_the_documented_sample_makes_one_node_a_candidate_and_the_other_voted_in_epoch_222():
@@ -63,7 +64,7 @@ def test_a_former_follower_goes_on_fetching():
 def test_the_file_is_one_json_line_with_these_fields():
     one = One(disk(4))
     one.hear("B", vote(B, 4))
-    content = one.files[STATE]
+    content = one.disk.shown[STATE]
     assert content.count(b"\n") == 1
     assert content.endswith(b"\n")
     assert msgspec.json.decode(content) == {
@@ -75,7 +76,7 @@ def test_the_file_is_one_json_line_with_these_fields():
         "currentVoters": [{"voterId": 1}, {"voterId": 2}, {"voterId": 3}],
         "data_version": 0,
     }
-    assert STATE_TEMPORARY not in one.files
+    assert STATE_TEMPORARY not in one.disk.shown
 
 
 @pytest.mark.parametrize("content", ["unreadable", b"", b"{", b"[]", b'{"leaderEpoch":"x"}', b'{"data_version":7}'])
@@ -113,11 +114,11 @@ def test_a_torn_tail_of_the_log_is_cut_before_anything_is_said():
     tail = disk(2, log=(1, 1, 2))[LOG][len(whole) : -3]
     one = One({**image, LOG: whole + tail})
     assert one.node.log.end == 2
-    assert one.files[LOG] == whole
+    assert one.disk.shown[LOG] == whole
 
 
 def test_nothing_is_said_before_the_start_state_is_on_disk():
-    one = One({LOG: disk(0, log=(2, 2))[LOG], **disk(1, voted=A)}, slow=True)
+    one = One({LOG: disk(0, log=(2, 2))[LOG], **disk(1, voted=A)}, slow_start=True)
     assert [type(e).__name__ for e in one.booted[:2]] == ["Disk", "Await"]
     assert one.status().term == 1
     one.done()

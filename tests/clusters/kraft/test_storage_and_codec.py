@@ -35,8 +35,8 @@ from dethrone.clusters.targets.kraft.storage import (
 from dethrone.clusters.targets.kraft.target import TARGET
 from dethrone.harness.core.clock import MS
 from dethrone.harness.core.errors import ConfigError
-from tests.clusters.kraft.minisim import SimDisk
-from tests.clusters.kraft.single import records
+from tests.clusters.kraft.spec import records
+from tests.world.disk import Disk
 
 commands = st.one_of(
     st.builds(Append, key=st.text(max_size=3), value=st.one_of(st.integers(-9, 9), st.text(max_size=3))),
@@ -119,7 +119,7 @@ def test_a_log_reads_back_up_to_a_torn_tail(found, data):
 
 @given(st.lists(st.one_of(st.integers(1, 9), st.integers(-6, -1)), max_size=12), st.booleans())
 def test_batches_of_appends_and_cuts_leave_on_disk_what_is_in_memory(steps, lazy):
-    log, files = Log(), SimDisk()
+    log, files = Log(), Disk()
     for step in steps:
         if step > 0:
             log.append(Record(log.end, max(step, log.last_epoch), Get("k")))

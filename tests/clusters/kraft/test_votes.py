@@ -17,23 +17,8 @@ from dethrone.clusters.targets.kraft.messages import (
 )
 from dethrone.harness.core.clock import MS
 from dethrone.harness.core.machine import Await, Disk, Note, Send
-from tests.clusters.kraft.single import (
-    NO,
-    A,
-    B,
-    C,
-    One,
-    answer,
-    begin,
-    disk,
-    granted,
-    halted,
-    names,
-    note,
-    refused,
-    sent,
-    vote,
-)
+from tests.clusters.kraft.spec import NO, A, B, C, One, begin, disk, granted, refused, vote
+from tests.world.effects import answer, halted, names, note, sent
 
 
 def at(state, *, log=(), **more):

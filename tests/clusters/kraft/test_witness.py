@@ -23,8 +23,7 @@ from dethrone.clusters.targets.kraft.storage import (
 )
 from dethrone.clusters.targets.kraft.target import TARGET
 from dethrone.harness.core.machine import Fsync, Unlink
-from tests.clusters.kraft.minisim import World
-from tests.clusters.kraft.single import CLUSTER, NO, A, B, disk, granted, records, refused, stored
+from tests.clusters.kraft.spec import CLUSTER, NO, A, B, World, disk, granted, records, refused, stored
 
 
 def fresh(image=None, members="ABC"):

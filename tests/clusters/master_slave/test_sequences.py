@@ -6,7 +6,7 @@ import pytest
 
 from dethrone.clusters.targets.client_api import Append, Ok, Unknown
 from dethrone.clusters.targets.master_slave.client import Routes
-from tests.clusters.master_slave.cluster import cluster, promote, routes, scaled, send, slaves, values
+from tests.clusters.master_slave.spec import cluster, promote, routes, scaled, send, slaves, values
 
 
 def test_ms_b1_after_the_masters_death_nobody_takes_over_for_ten_minutes_and_more():
@@ -120,7 +120,7 @@ def test_ms_b5_a_frozen_masters_route_lives_until_the_name_server_drops_it():
 
 def test_ms_b6_a_slow_link_shows_old_data_at_the_slave():
     world = cluster(deployment="DP3")
-    world.slow["m", "s1"] = 400
+    world.lag["m", "s1"] = 400
     assert send(world, "m", 1) == "ok"
     world.run(100)
     assert world.read("m") == [1]

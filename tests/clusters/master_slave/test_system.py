@@ -10,7 +10,7 @@ from dethrone.harness.core import registry
 from dethrone.harness.core.errors import ConfigError
 from dethrone.harness.core.interfaces import NodeSpec, OpOutcome
 from dethrone.harness.core.promise import LIVENESS
-from tests.clusters.master_slave.cluster import cluster
+from tests.clusters.master_slave.spec import cluster
 
 SECOND = 1_000_000_000
 
@@ -65,7 +65,7 @@ def test_the_words_of_the_knobs_give_the_same_knobs_again(profile):
 
 
 class Simulated(TargetClient):
-    """The socket part of a client, against the minimal world."""
+    """The socket part of a client, against the tests' world."""
 
     world = None
 

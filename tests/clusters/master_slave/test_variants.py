@@ -5,10 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dethrone.clusters.targets.client_api import Append, Ok
-from dethrone.clusters.targets.master_slave.target import TARGET
-from dethrone.clusters.targets.master_slave.variants import VARIANTS
-from dethrone.harness.core.errors import ConfigError
-from tests.clusters.master_slave.cluster import NAMES, cluster, scaled, send, values
+from tests.clusters.master_slave.spec import cluster, scaled, send, values
 
 
 def both(name, **more):
@@ -18,10 +15,10 @@ def both(name, **more):
 
 def test_a_failed_write_that_is_ignored_is_acknowledged_and_lost():
     for w, shows in both("04-ignore-failed-write"):
-        w.fsync = None
+        w.sync = None
         request = w.request("m", Append("k", 1))
         w.batch_done(w.boxes["m"], error="EIO")
-        w.fsync = (0, 2)
+        w.sync = (0, 2)
         w.run(100)
         assert isinstance(w.replies.get(request), Ok) is shows
 
@@ -69,10 +66,10 @@ def test_a_slave_that_acknowledges_before_it_writes_loses_what_was_confirmed():
         w.kill("s2")
         w.run(scaled(25_000))
         slow = w.boxes["s1"]
-        start = w._start_batch
-        w._start_batch = lambda box, start=start, slow=slow: None if box is slow else start(box)
+        start = w.start_batch
+        w.start_batch = lambda box, start=start, slow=slow: None if box is slow else start(box)
         assert (send(w, "m", 1) == "ok") is shows
-        w._start_batch = start
+        w.start_batch = start
         w.kill("s1")
         slow.batches.clear()
 
@@ -88,16 +85,3 @@ def test_a_slave_that_promotes_itself_changes_its_role_without_a_restart():
         w.kill("m")
         w.run(scaled(100_000))
         assert bool(w.with_role("MASTER")) is shows
-
-
-def test_every_planted_bug_names_who_must_find_it_and_the_harmless_ones_nobody():
-    for name, variant in VARIANTS.items():
-        assert bool(variant.caught_by) is not name.startswith("harmless-"), name
-    assert sum(name.startswith("harmless-") for name in VARIANTS) == 5
-
-
-def test_a_variant_without_its_knob_is_refused_and_so_is_an_unknown_one():
-    with pytest.raises(ConfigError, match="broker_role=SYNC_MASTER"):
-        TARGET.core(node="m", members=NAMES, knobs=TARGET.knobs({}), variant="45-acks-after-local-append")
-    with pytest.raises(ConfigError, match="did you mean"):
-        TARGET.core(node="m", members=NAMES, knobs=TARGET.knobs({}), variant="44-cuts-before-copi")

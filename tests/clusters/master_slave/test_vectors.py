@@ -12,23 +12,16 @@ from dethrone.clusters.targets.master_slave.place import CONF, conf_ops, load_pl
 from dethrone.clusters.targets.master_slave.target import TARGET
 from dethrone.clusters.targets.zk_ephemeral.log import LOG
 from dethrone.clusters.targets.zk_ephemeral.messages import Record
-from dethrone.harness.core.clock import MS, SECOND, Clocks
+from dethrone.harness.core.clock import MS, SECOND
 from dethrone.harness.core.errors import ConfigError
 from dethrone.harness.core.machine import (
     Disk,
-    DiskDone,
     Fired,
     Fsync,
-    Halt,
-    Message,
-    Note,
-    Reply,
-    Request,
-    Send,
     SendFailed,
 )
-from dethrone.harness.core.rng import Rng
-from tests.clusters.master_slave.cluster import NAMES, cluster, promote, scaled, send, slaves, values
+from tests.clusters.master_slave.spec import One, cluster, promote, scaled, send, slaves, values
+from tests.world.effects import bodies, halted, notes, replies
 
 BODIES = [
     m.RegisterBroker("c", "a", 0, "m", "m", ("t",)),
@@ -36,69 +29,6 @@ BODIES = [
     m.HaAck(3),
     m.HaTransfer(3, (Record(4, 0, Append("k", 1)), Record(5, 0, Put("k", 2))), 5, 3),
 ]
-
-
-class One:
-    """One core; disk batches are done at once unless ``slow``."""
-
-    def __init__(self, node="m", *, members=NAMES, disk=None, variant=None, slow=False, profile=None, **knobs):
-        self.knobs = TARGET.knobs({k: str(v) for k, v in knobs.items()}, profile=profile)
-        self.core = TARGET.core(node=node, members=members, knobs=self.knobs, variant=variant)
-        self.slow = slow
-        self.now = 1000 * MS
-        self.requests = 0
-        self.batches = []
-        out = []
-        self.core.boot(disk or {}, Clocks(self.now, self.now), Rng(1), out)
-        self.started = self._finish(out)
-
-    def give(self, event, *, after_ms=0):
-        self.now += after_ms * MS
-        out = []
-        self.core.handle(event, Clocks(self.now, self.now), Rng(1), out)
-        return self._finish(out)
-
-    def hear(self, src, body, **more):
-        return self.give(Message(src, body), **more)
-
-    def ask(self, body):
-        self.requests += 1
-        return self.give(Request(self.requests, body))
-
-    def done(self, error=None):
-        return self.give(DiskDone(self.batches.pop(0).token, error))
-
-    def status(self):
-        return self.core.status(Clocks(self.now, self.now))
-
-    def _finish(self, out):
-        everything = list(out)
-        queue = [e for e in out if isinstance(e, Disk)]
-        if self.slow:
-            self.batches += queue
-            return everything
-        while queue:
-            more = []
-            self.core.handle(DiskDone(queue.pop(0).token), Clocks(self.now, self.now), Rng(1), more)
-            queue += [e for e in more if isinstance(e, Disk)]
-            everything += more
-        return everything
-
-
-def sent(out, kind=object):
-    return [e.body for e in out if isinstance(e, Send) and isinstance(e.body, kind)]
-
-
-def replies(out):
-    return [e.body for e in out if isinstance(e, Reply)]
-
-
-def notes(out, name):
-    return [e.data for e in out if isinstance(e, Note) and e.name == name]
-
-
-def halted(out):
-    return [e.reason for e in out if isinstance(e, Halt)]
 
 
 def following(master="m", **more):
@@ -281,16 +211,16 @@ def test_flushing_is_a_barrier_with_every_write_or_one_some_time_later():
 
 def test_a_slave_finds_its_master_through_the_name_server_and_tells_how_far_it_is():
     one = One("s1")
-    assert [body.broker_id for body in sent(one.started, m.RegisterBroker)] == [1]
-    assert sent(one.hear("ns", m.RegisterAnswer("a", "m")), m.HaAck) == [m.HaAck(0)]
-    assert not sent(one.hear("ns", m.RegisterAnswer("b", "x")))
+    assert [body.broker_id for body in bodies(one.booted, m.RegisterBroker)] == [1]
+    assert bodies(one.hear("ns", m.RegisterAnswer("a", "m")), m.HaAck) == [m.HaAck(0)]
+    assert not bodies(one.hear("ns", m.RegisterAnswer("b", "x")))
 
 
 def test_a_slave_appends_in_order_and_acknowledges_what_is_written():
     one = following(slow=True)
     out = one.hear("m", m.HaTransfer(0, BODIES[3].records, 2, 0))
-    assert not sent(out, m.HaAck)
-    assert sent(one.done(), m.HaAck) == [m.HaAck(2)]
+    assert not bodies(out, m.HaAck)
+    assert bodies(one.done(), m.HaAck) == [m.HaAck(2)]
     assert one.hear("m", m.HaTransfer(9, BODIES[3].records, 11, 2)) == []
     assert one.core.log.end == 2
 
@@ -302,12 +232,12 @@ def test_an_old_transfer_proves_nothing_about_lengths():
     assert not notes(out, "ha_closed")
     out = one.hear("m", m.HaTransfer(0, (), 0, 2))
     assert notes(out, "ha_closed")[0]["why"] == "shorter log"
-    assert not sent(one.give(Fired("ha"), after_ms=5000), m.HaAck)
+    assert not bodies(one.give(Fired("ha"), after_ms=5000), m.HaAck)
 
 
 def test_a_master_does_not_count_a_slave_whose_log_is_longer():
     one = One("m", profile="sync")
-    (body,) = sent(one.hear("s1", m.HaAck(7)), m.HaTransfer)
+    (body,) = bodies(one.hear("s1", m.HaAck(7)), m.HaTransfer)
     assert (body.master_end, body.slave_end) == (0, 7)
     assert replies(one.ask(Append("k", 1))) == [Unknown("SLAVE_NOT_AVAILABLE")]
 
@@ -315,9 +245,9 @@ def test_a_master_does_not_count_a_slave_whose_log_is_longer():
 def test_what_is_not_acknowledged_is_sent_again_with_the_heartbeat():
     one = One("m")
     one.hear("s1", m.HaAck(0))
-    assert len(sent(one.ask(Append("k", 1)), m.HaTransfer)) == 1
-    assert not sent(one.ask(Append("k", 2)), m.HaTransfer)
-    (body,) = sent(one.give(Fired("ha"), after_ms=5000), m.HaTransfer)
+    assert len(bodies(one.ask(Append("k", 1)), m.HaTransfer)) == 1
+    assert not bodies(one.ask(Append("k", 2)), m.HaTransfer)
+    (body,) = bodies(one.give(Fired("ha"), after_ms=5000), m.HaTransfer)
     assert [record.command.value for record in body.records] == [1, 2]
 
 
@@ -349,7 +279,7 @@ def test_the_last_registration_of_a_pair_wins():
     ns.hear("m", register(0, "m"))
     out = ns.hear("s1", register(0, "s1"))
     assert notes(out, "route_changed")[0]["before"] == "m"
-    assert sent(out, m.RegisterAnswer) == [m.RegisterAnswer("a", "s1")]
+    assert bodies(out, m.RegisterAnswer) == [m.RegisterAnswer("a", "s1")]
     assert replies(ns.ask(m.Route())) == [Ok({"a": {"0": "s1"}})]
     assert not notes(ns.hear("s1", register(0, "s1")), "registered")
 
@@ -428,7 +358,7 @@ def test_a_torn_tail_of_the_log_is_dropped():
 @pytest.mark.parametrize("image", [{LOG: "unreadable"}, {LOG: b"x" * 40}, {CONF: "unreadable"}, {CONF: b"{}"}])
 def test_an_unreadable_file_stops_the_broker(image):
     one = One("m", disk=image)
-    assert halted(one.started)
+    assert halted(one.booted)
     assert one.ask(Get("k")) == []
 
 

@@ -8,7 +8,7 @@ from dethrone.clusters.targets.nacos.messages import BeatAnswer, RaftPeer, VoteA
 from dethrone.clusters.targets.nacos.target import TARGET
 from dethrone.harness.core.errors import ConfigError
 from dethrone.harness.core.machine import Await, Disk, Send
-from tests.clusters.nacos.bench import Bench
+from tests.clusters.nacos.spec import One
 
 
 def test_the_defaults_are_the_originals():
@@ -49,11 +49,11 @@ def test_profiles_are_named_and_settings_win_over_them():
 
 @pytest.mark.parametrize(("factor", "tick"), [("1", 500_000_000), ("0.1", 50_000_000), ("0.000333e1", 1_665_000)])
 def test_a_factor_scales_every_timer_exactly(factor, tick):
-    bench = Bench(time_factor=factor)
+    bench = One(time_factor=factor)
     bench.fire("election")
-    assert bench.timers()["election"] == tick
+    assert bench.alarms()["election"] == tick
     bench.fire("beat")
-    assert bench.timers()["beat"] == tick
+    assert bench.alarms()["beat"] == tick
     assert bench.state.knobs.ns(5_000) == tick * 10
     assert bench.state.knobs.time_factor == Fraction(factor)
 
@@ -70,12 +70,12 @@ def test_wrong_nodes_and_variants_are_refused():
 # --- what each safe knob changes --------------------------------------------------------------------------------
 
 
-def kinds(bench: Bench) -> list[type]:
+def kinds(bench: One) -> list[type]:
     return [type(effect) for effect in bench.out if isinstance(effect, Disk | Await | Send)]
 
 
 def test_persist_vote_has_term_and_vote_on_disk_before_either_kind_of_vote_leaves():
-    bench = Bench(persist_vote="true").put(leader_due_ms=500)
+    bench = One(persist_vote="true").put(leader_due_ms=500)
     bench.fire("election")
     assert kinds(bench) == [Disk, Await, Send, Send]
     bench.vote("n2", 5)
@@ -86,14 +86,14 @@ def test_persist_vote_has_term_and_vote_on_disk_before_either_kind_of_vote_leave
 
 
 def test_persist_vote_survives_a_restart():
-    bench = Bench(persist_vote="true", disk={"data/naming/data/meta.properties": b"term=5\nvoteFor=n2\n"})
+    bench = One(persist_vote="true", disk={"data/naming/data/meta.properties": b"term=5\nvoteFor=n2\n"})
     answer = bench.vote("n3", 5).peer
     assert (answer.term, answer.vote_for) == (5, "n2")
     assert kinds(bench) == [Send]
 
 
 def test_count_current_term_only_passes_over_records_of_other_terms():
-    bench = Bench(count_current_term_only="true").put(leader_due_ms=500, term=1)
+    bench = One(count_current_term_only="true").put(leader_due_ms=500, term=1)
     bench.fire("election")
     bench.tell("n2", VoteAnswer(RaftPeer("n2", "n1", 1)))
     bench.tell("n3", VoteAnswer(RaftPeer("n3", "n1", 3)))
@@ -104,7 +104,7 @@ def test_count_current_term_only_passes_over_records_of_other_terms():
 
 
 def test_leader_needs_majority_acks_to_keep_itself_from_electing():
-    bench = Bench("n1 n2 n3 n4 n5", leader_needs_majority_acks="true")
+    bench = One("n1 n2 n3 n4 n5", leader_needs_majority_acks="true")
     bench.put(state="LEADER", heartbeat_due_ms=500, leader_due_ms=777)
     bench.fire("beat")
     for peer in ("n2", "n2"):
@@ -115,7 +115,7 @@ def test_leader_needs_majority_acks_to_keep_itself_from_electing():
 
 
 def test_beat_raises_term_to_the_senders_and_drops_a_vote_of_an_older_term():
-    bench = Bench(beat_raises_term="true").put(term=2, vote_for="n3")
+    bench = One(beat_raises_term="true").put(term=2, vote_for="n3")
     answer = bench.beat("n2", 5).peer
     assert (answer.term, answer.vote_for) == (5, "n2")
     assert bench.note("relabel")["cause"] == "beat"
@@ -125,5 +125,5 @@ def test_beat_raises_term_to_the_senders_and_drops_a_vote_of_an_older_term():
 def test_restart_term_zero_keeps_the_loaded_term_out_of_the_own_record():
     disk = {"data/naming/data/meta.properties": b"term=5\n"}
     for setting, term in [("loaded", 5), ("zero", 0)]:
-        status = Bench(disk=disk, restart_term=setting).core.status(Bench().clocks())
+        status = One(disk=disk, restart_term=setting).core.status(One().clocks())
         assert (status.term, status.extra["local_term"], status.extra["stored_term"]) == (term, 5, 5)

@@ -9,303 +9,301 @@ import pytest
 
 from dethrone.clusters.targets import client_api
 from dethrone.clusters.targets.nacos.messages import BeatRequest, VoteAnswer
-from tests.clusters.nacos.chaos import double_votes, twice_elected
-from tests.clusters.nacos.minisim import Sim
+from tests.clusters.nacos.spec import World
 
 
-def quiet(names: str, **settings) -> Sim:
+def quiet(names: str, **settings) -> World:
     """All nodes up, nobody due before the test says so."""
-    sim = Sim(names, **settings)
-    sim.start()
-    calm(sim)
-    return sim
+    world = World(names, **settings)
+    world.start()
+    calm(world)
+    return world
 
 
-def calm(sim: Sim, ms: int = 3_600_000) -> None:
-    for name in sim.members:
-        if sim.nodes[name].core is not None:
-            sim.state(name).local.leader_due_ms = ms
+def calm(world: World, ms: int = 3_600_000) -> None:
+    for name in world.names:
+        if world.boxes[name].alive:
+            world.state(name).local.leader_due_ms = ms
 
 
-def b1(*, beats: bool = False, **settings) -> Sim:
+def b1(*, beats: bool = False, **settings) -> World:
     """A (n1) elected by B (n2), B restarted, then C (n3) elected by B."""
-    sim = quiet("n1 n2 n3", **settings)
-    sim.cut("n1", "n3", both=False)
-    sim.fire("n1")
-    sim.run(100)
-    assert sim.roles()["n1"] == ("LEADER", 1)
-    sim.restart("n2")
-    calm(sim)
+    world = quiet("n1 n2 n3", **settings)
+    world.mute("n1", "n3")
+    world.fire("n1")
+    world.run(100)
+    assert world.roles()["n1"] == ("LEADER", 1)
+    world.restart("n2")
+    calm(world)
     if beats:
-        sim.run(6_000)
-        assert sim.status("n2").leader == "n1"
-    sim.heal()
-    sim.cut("n1", "n2", "n3")
-    sim.fire("n3")
-    sim.run(6_000)
-    return sim
+        world.run(6_000)
+        assert world.status("n2").leader == "n1"
+    world.heal()
+    world.sever("n1", "n2", "n3")
+    world.fire("n3")
+    world.run(6_000)
+    return world
 
 
 @pytest.mark.parametrize("beats", [False, True])
 def test_na_b1_a_restarted_voter_elects_a_second_leader_of_the_same_term(beats):
-    sim = b1(beats=beats)
-    assert sim.roles() == {"n1": ("LEADER", 1), "n2": ("FOLLOWER", 1), "n3": ("LEADER", 1)}
-    assert twice_elected(sim) == [(1, {"n1", "n3"})]
-    assert double_votes(sim) == [("n2", 1, {"n1", "n3"})]
-    sim.run(60_000)
-    assert (sim.roles()["n1"], sim.roles()["n3"]) == (("LEADER", 1), ("LEADER", 1))  # no limit in time
+    world = b1(beats=beats)
+    assert world.roles() == {"n1": ("LEADER", 1), "n2": ("FOLLOWER", 1), "n3": ("LEADER", 1)}
+    assert world.twice_elected() == [(1, {"n1", "n3"})]
+    assert world.double_votes() == [("n2", 1, {"n1", "n3"})]
+    world.run(60_000)
+    assert (world.roles()["n1"], world.roles()["n3"]) == (("LEADER", 1), ("LEADER", 1))  # no limit in time
 
 
 def test_na_b1_is_mended_by_persist_vote():
-    sim = b1(persist_vote="true")
-    assert sim.roles()["n3"] == ("CANDIDATE", 1)
-    assert twice_elected(sim) == []
-    assert double_votes(sim) == []
+    world = b1(persist_vote="true")
+    assert world.roles()["n3"] == ("CANDIDATE", 1)
+    assert world.twice_elected() == []
+    assert world.double_votes() == []
 
 
 def test_na_b1_after_beats_is_mended_by_beat_raises_term():
-    sim = b1(beats=True, beat_raises_term="true")
-    assert sim.roles()["n3"] == ("CANDIDATE", 1)
-    assert double_votes(sim) == []
-    assert double_votes(b1(beats=False, beat_raises_term="true")) != []
+    world = b1(beats=True, beat_raises_term="true")
+    assert world.roles()["n3"] == ("CANDIDATE", 1)
+    assert world.double_votes() == []
+    assert b1(beats=False, beat_raises_term="true").double_votes() != []
 
 
-def b2(**settings) -> Sim:
-    sim = Sim("n1 n2 n3 n4 n5", **settings)
-    sim.nodes["n3"].disk = {"data/naming/data/meta.properties": b"term=1\n"}
-    sim.start()
-    calm(sim)
-    sim.cut("n1", "n3", both=False)
-    sim.hold = lambda _src, dst, body: dst == "n1" and isinstance(body, VoteAnswer)
-    sim.fire("n1")
-    sim.run(100)
-    sim.heal()
-    sim.fire("n3")
-    sim.run(100)
-    assert sim.roles()["n3"] == ("LEADER", 2)
-    assert sim.roles()["n1"] == ("FOLLOWER", 2)
-    sim.hold = lambda *_: False
-    sim.release()
-    sim.run(10)
-    return sim
+def b2(**settings) -> World:
+    world = World("n1 n2 n3 n4 n5", **settings)
+    world.boxes["n3"].disk.store({"data/naming/data/meta.properties": b"term=1\n"})
+    world.start()
+    calm(world)
+    world.mute("n1", "n3")
+    world.hold = lambda _src, dst, body: dst == "n1" and isinstance(body, VoteAnswer)
+    world.fire("n1")
+    world.run(100)
+    world.heal()
+    world.fire("n3")
+    world.run(100)
+    assert world.roles()["n3"] == ("LEADER", 2)
+    assert world.roles()["n1"] == ("FOLLOWER", 2)
+    world.release()
+    world.run(10)
+    return world
 
 
 def test_na_b2_late_answers_make_a_second_leader_of_the_same_term_without_any_crash():
-    sim = b2()
-    assert sim.roles()["n1"] == ("LEADER", 2)
-    assert sim.status("n1").voted_for == "n3"
-    assert [note.term for note in sim.named("elected")] == [2, 2]
-    assert set(sim.named("elected", "n1")[0].data["terms"].values()) == {1}
-    assert double_votes(sim) == []
+    world = b2()
+    assert world.roles()["n1"] == ("LEADER", 2)
+    assert world.status("n1").voted_for == "n3"
+    assert [note.term for note in world.notes("elected")] == [2, 2]
+    assert set(world.notes("elected", of="n1")[0].data["terms"].values()) == {1}
+    assert world.double_votes() == []
     for name in ("n1", "n3"):
-        sim.state(name).local.heartbeat_due_ms = 500
-    sim.run(600)
-    assert twice_elected(sim) == [(2, {"n1", "n3"})]
+        world.state(name).local.heartbeat_due_ms = 500
+    world.run(600)
+    assert world.twice_elected() == [(2, {"n1", "n3"})]
 
 
 def test_na_b2_is_mended_by_count_current_term_only():
-    sim = b2(count_current_term_only="true")
-    assert sim.roles()["n1"] == ("FOLLOWER", 2)
-    assert len(sim.named("elected")) == 1
+    world = b2(count_current_term_only="true")
+    assert world.roles()["n1"] == ("FOLLOWER", 2)
+    assert len(world.notes("elected")) == 1
 
 
-def b3(**settings) -> Sim:
-    sim = quiet("n1 n2 n3", **settings)
+def b3(**settings) -> World:
+    world = quiet("n1 n2 n3", **settings)
     for _ in range(3):
-        sim.fire("n1")
-        sim.run(50)
-    sim.run(6_000)
-    assert {sim.status(name).voted_for for name in sim.members} == {"n1"}
-    sim.restart("n1")
-    calm(sim)
-    sim.fire("n1")
-    sim.run(50)
-    return sim
+        world.fire("n1")
+        world.run(50)
+    world.run(6_000)
+    assert {world.status(name).voted_for for name in world.names} == {"n1"}
+    world.restart("n1")
+    calm(world)
+    world.fire("n1")
+    world.run(50)
+    return world
 
 
 def test_na_b3_refusals_elect_a_leader_below_everybodys_term():
-    sim = b3()
-    assert sim.roles() == {"n1": ("LEADER", 1), "n2": ("FOLLOWER", 3), "n3": ("FOLLOWER", 3)}
-    assert all(note.data["action"] == "refuse" for note in sim.named("vote_decision")[-2:])
-    sim.run(6_000)
-    assert [note.data["code"] for note in sim.named("beat_decision")[-2:]] == ["out_of_date"] * 2
-    elected = [seen for node, seen in sim.witnessed("elected") if node == "n1"][-1]
+    world = b3()
+    assert world.roles() == {"n1": ("LEADER", 1), "n2": ("FOLLOWER", 3), "n3": ("FOLLOWER", 3)}
+    assert all(note.data["action"] == "refuse" for note in world.notes("vote_decision")[-2:])
+    world.run(6_000)
+    assert [note.data["code"] for note in world.notes("beat_decision")[-2:]] == ["out_of_date"] * 2
+    elected = [seen for node, seen in world.witnessed("elected") if node == "n1"][-1]
     assert (elected.term, elected.data["voters"]) == (1, ["n1"])  # no majority by the witness' count
-    sim.cut("n1", "n2", "n3")
-    sim.fire("n2")
-    sim.run(100)
-    assert (sim.roles()["n1"], sim.roles()["n2"]) == (("LEADER", 1), ("LEADER", 4))
+    world.sever("n1", "n2", "n3")
+    world.fire("n2")
+    world.run(100)
+    assert (world.roles()["n1"], world.roles()["n2"]) == (("LEADER", 1), ("LEADER", 4))
 
 
 @pytest.mark.parametrize("knob", ["count_current_term_only", "persist_vote"])
 def test_na_b3_is_mended_by_counting_the_current_term_only_or_by_remembering_it(knob):
-    sim = b3(**{knob: "true"})
-    assert sim.roles()["n1"] in {("CANDIDATE", 1), ("LEADER", 4)}
+    world = b3(**{knob: "true"})
+    assert world.roles()["n1"] in {("CANDIDATE", 1), ("LEADER", 4)}
 
 
-def b4(**settings) -> Sim:
-    sim = Sim("n1 n2 n3", **settings)
-    sim.start()
-    sim.due(n1=500, n2=9_000, n3=12_000)
-    sim.run(6_000)
-    assert sim.roles()["n1"] == ("LEADER", 1)
-    sim.cut("n1", "n2", "n3")
-    return sim
+def b4(**settings) -> World:
+    world = World("n1 n2 n3", **settings)
+    world.start()
+    world.due(n1=500, n2=9_000, n3=12_000)
+    world.run(6_000)
+    assert world.roles()["n1"] == ("LEADER", 1)
+    world.sever("n1", "n2", "n3")
+    return world
 
 
 def test_na_b4_a_leader_without_followers_never_resigns_and_takes_writes():
-    sim = b4()
-    sim.run(300_000)
-    assert sim.roles()["n1"] == ("LEADER", 1)
-    assert [term for role, term in sim.roles().values() if role == "LEADER"] != [1]
-    write = sim.put("n1", "x", 7)
-    sim.run(6_000)
-    assert isinstance(sim.replies[write], client_api.Unknown)
-    assert sim.state("n1").items.read("x") == 7
+    world = b4()
+    world.run(300_000)
+    assert world.roles()["n1"] == ("LEADER", 1)
+    assert [term for role, term in world.roles().values() if role == "LEADER"] != [1]
+    write = world.put("n1", "x", 7)
+    world.run(6_000)
+    assert isinstance(world.replies[write], client_api.Unknown)
+    assert world.state("n1").items.read("x") == 7
 
 
 def test_na_b4_is_mended_by_leader_needs_majority_acks():
-    sim = b4(leader_needs_majority_acks="true")
-    sim.put("n1", "x", 7)
-    sim.run(20_500 + 5_000)
-    assert sim.roles()["n1"][0] == "CANDIDATE"
+    world = b4(leader_needs_majority_acks="true")
+    world.put("n1", "x", 7)
+    world.run(20_500 + 5_000)
+    assert world.roles()["n1"][0] == "CANDIDATE"
 
 
 def test_na_b4_a_leader_with_a_majority_of_answers_stays_under_leader_needs_majority_acks():
-    sim = Sim("n1 n2 n3", leader_needs_majority_acks="true")
-    sim.start()
-    sim.run(20_000)
-    leader, term = next((name, term) for name, (role, term) in sim.roles().items() if role == "LEADER")
-    sim.kill(next(name for name in sim.members if name != leader))
-    sim.run(200_000)
-    assert sim.roles()[leader] == ("LEADER", term)
+    world = World("n1 n2 n3", leader_needs_majority_acks="true")
+    world.start()
+    world.run(20_000)
+    leader, term = next((name, term) for name, (role, term) in world.roles().items() if role == "LEADER")
+    world.kill(next(name for name in world.names if name != leader))
+    world.run(200_000)
+    assert world.roles()[leader] == ("LEADER", term)
 
 
 def test_na_b5_crossing_beats_of_two_leaders_of_one_term_depose_both():
-    sim = b1()
-    sim.heal()
+    world = b1()
+    world.heal()
     for name in ("n1", "n3"):
-        sim.state(name).local.heartbeat_due_ms = 500
-    sim.run(600)
-    assert [sim.status(name).role for name in sim.members] == ["FOLLOWER"] * 3
-    assert (sim.status("n1").leader, sim.status("n3").leader) == ("n3", "n1")
-    sim.run(13_000)
-    assert [sim.status(name).role for name in sim.members] == ["FOLLOWER"] * 3
-    sim.run(7_500)
-    assert "LEADER" in {sim.status(name).role for name in sim.members}
+        world.state(name).local.heartbeat_due_ms = 500
+    world.run(600)
+    assert [world.status(name).role for name in world.names] == ["FOLLOWER"] * 3
+    assert (world.status("n1").leader, world.status("n3").leader) == ("n3", "n1")
+    world.run(13_000)
+    assert [world.status(name).role for name in world.names] == ["FOLLOWER"] * 3
+    world.run(7_500)
+    assert "LEADER" in {world.status(name).role for name in world.names}
 
 
 def test_na_b6_a_returning_node_with_a_higher_term_deletes_acknowledged_data():
-    sim = quiet("n1 n2 n3")
-    sim.fire("n1")
-    sim.run(6_000)
-    sim.cut("n3", "n1", "n2")
-    sim.due(n3=500)
-    sim.run(65_000)
-    assert sim.roles()["n3"][1] > 2
-    write = sim.put("n1", "x", 7)
-    sim.run(100)
-    assert sim.replies[write] == client_api.Ok()
-    sim.heal()
-    sim.fire("n3")
-    sim.run(6_000)
-    assert sim.roles()["n3"][0] == "LEADER"
-    for name in sim.members:
-        assert "x" not in sim.state(name).items
-        assert "data/naming/data/public/x" not in sim.nodes[name].disk
-    assert {note.data["key"] for note in sim.named("data_deleted")} == {"x"}
+    world = quiet("n1 n2 n3")
+    world.fire("n1")
+    world.run(6_000)
+    world.sever("n3", "n1", "n2")
+    world.due(n3=500)
+    world.run(65_000)
+    assert world.roles()["n3"][1] > 2
+    write = world.put("n1", "x", 7)
+    world.run(100)
+    assert world.replies[write] == client_api.Ok()
+    world.heal()
+    world.fire("n3")
+    world.run(6_000)
+    assert world.roles()["n3"][0] == "LEADER"
+    for name in world.names:
+        assert "x" not in world.state(name).items
+        assert "data/naming/data/public/x" not in world.boxes[name].disk.shown
+    assert {note.data["key"] for note in world.notes("data_deleted")} == {"x"}
 
 
 def test_na_b6_is_prevented_by_switching_off_the_data_half_of_a_beat():
-    sim = quiet("n1 n2 n3", beat_data="false")
-    sim.fire("n1")
-    sim.run(6_000)
-    sim.cut("n3", "n1", "n2")
-    sim.put("n1", "x", 7)
-    sim.run(100)
-    sim.heal()
-    sim.fire("n3")
-    sim.run(6_000)
-    assert "x" in sim.state("n1").items
+    world = quiet("n1 n2 n3", beat_data="false")
+    world.fire("n1")
+    world.run(6_000)
+    world.sever("n3", "n1", "n2")
+    world.put("n1", "x", 7)
+    world.run(100)
+    world.heal()
+    world.fire("n3")
+    world.run(6_000)
+    assert "x" in world.state("n1").items
 
 
 def test_na_b7_a_returning_isolated_node_deposes_a_working_leader():
-    sim = quiet("n1 n2 n3")
-    sim.fire("n1")
-    sim.run(6_000)
-    sim.cut("n3", "n1", "n2")
-    sim.due(n3=500)
-    sim.run(45_000)
-    term = sim.roles()["n3"][1]
-    sim.heal()
-    assert sim.roles()["n1"] == ("LEADER", 1)
-    sim.due(n3=500)
-    sim.run(600)
-    assert sim.roles() == {"n1": ("FOLLOWER", term + 1), "n2": ("FOLLOWER", term + 1), "n3": ("LEADER", term + 1)}
+    world = quiet("n1 n2 n3")
+    world.fire("n1")
+    world.run(6_000)
+    world.sever("n3", "n1", "n2")
+    world.due(n3=500)
+    world.run(45_000)
+    term = world.roles()["n3"][1]
+    world.heal()
+    assert world.roles()["n1"] == ("LEADER", 1)
+    world.due(n3=500)
+    world.run(600)
+    assert world.roles() == {"n1": ("FOLLOWER", term + 1), "n2": ("FOLLOWER", term + 1), "n3": ("LEADER", term + 1)}
 
 
 def test_na_b8_a_deposed_leader_still_takes_writes_by_its_leader_field():
-    sim = quiet("n1 n2 n3")
-    sim.fire("n1")
-    sim.run(6_000)
-    sim.state("n3").local.term = 8
-    sim.cut("n3", "n2")
-    sim.fire("n3")
-    sim.run(1)
-    sim.kill("n3")
-    sim.run(10)
-    assert (sim.status("n1").role, sim.status("n1").leader, sim.status("n1").term) == ("FOLLOWER", "n1", 9)
-    write = sim.put("n1", "x", 7)
-    sim.run(100)
-    assert sim.replies[write] == client_api.Ok()
+    world = quiet("n1 n2 n3")
+    world.fire("n1")
+    world.run(6_000)
+    world.state("n3").local.term = 8
+    world.sever("n3", "n2")
+    world.fire("n3")
+    world.run(1)
+    world.kill("n3")
+    world.run(10)
+    assert (world.status("n1").role, world.status("n1").leader, world.status("n1").term) == ("FOLLOWER", "n1", 9)
+    write = world.put("n1", "x", 7)
+    world.run(100)
+    assert world.replies[write] == client_api.Ok()
 
 
 def test_na_b9_two_survivors_with_equal_dues_split_the_vote_and_try_again():
-    sim = quiet("n1 n2 n3")
-    sim.fire("n1")
-    sim.run(6_000)
-    sim.kill("n1")
-    sim.due(n2=500, n3=500)
-    sim.run(600)
-    assert sim.roles() == {"n2": ("CANDIDATE", 2), "n3": ("CANDIDATE", 2)}
-    sim.run(13_000)
-    assert sim.roles() == {"n2": ("CANDIDATE", 2), "n3": ("CANDIDATE", 2)}
-    sim.run(30_000)
-    assert sorted(role for role, _ in sim.roles().values()) == ["FOLLOWER", "LEADER"]
+    world = quiet("n1 n2 n3")
+    world.fire("n1")
+    world.run(6_000)
+    world.kill("n1")
+    world.due(n2=500, n3=500)
+    world.run(600)
+    assert world.roles() == {"n2": ("CANDIDATE", 2), "n3": ("CANDIDATE", 2)}
+    world.run(13_000)
+    assert world.roles() == {"n2": ("CANDIDATE", 2), "n3": ("CANDIDATE", 2)}
+    world.run(30_000)
+    assert sorted(role for role, _ in world.roles().values()) == ["FOLLOWER", "LEADER"]
 
 
-def frozen_for_25_s(**settings) -> Sim:
-    sim = quiet("n1 n2 n3", **settings)
-    sim.fire("n1")
-    sim.run(6_000)
-    sim.due(n2=14_000, n3=18_000)
-    sim.freeze("n1")
-    sim.cut("n1", "n2", "n3")
-    sim.run(25_000)
-    assert sim.roles()["n2"] == ("LEADER", 2)
-    sim.heal()
-    sim.cut("n2", "n1", both=False)
-    sim.thaw("n1")
-    return sim
+def frozen_for_25_s(**settings) -> World:
+    world = quiet("n1 n2 n3", **settings)
+    world.fire("n1")
+    world.run(6_000)
+    world.due(n2=14_000, n3=18_000)
+    world.pause("n1")
+    world.sever("n1", "n2", "n3")
+    world.run(25_000)
+    assert world.roles()["n2"] == ("LEADER", 2)
+    world.heal()
+    world.mute("n2", "n1")
+    world.resume("n1")
+    return world
 
 
 def test_na_b10_a_frozen_leader_wakes_up_as_leader_and_is_refused():
-    sim = frozen_for_25_s()
-    sim.run(1)
-    assert sim.roles()["n1"] == ("LEADER", 1)
-    before = len(sim.sent)
-    sim.run(6_000)
-    assert [src for _, src, _, body in sim.sent[before:] if isinstance(body, BeatRequest) and src == "n1"]
-    refused = [note.data["code"] for note in sim.named("beat_decision") if note.data["sender"] == "n1"]
+    world = frozen_for_25_s()
+    world.run(1)
+    assert world.roles()["n1"] == ("LEADER", 1)
+    before = len(world.sent)
+    world.run(6_000)
+    assert [src for _, src, _, body in world.sent[before:] if isinstance(body, BeatRequest) and src == "n1"]
+    refused = [note.data["code"] for note in world.notes("beat_decision") if note.data["sender"] == "n1"]
     assert refused[-1] == "out_of_date"
-    assert sim.roles()["n1"] == ("LEADER", 1)
-    sim.heal()
-    sim.run(6_000)
-    assert sim.roles()["n1"][0] == "FOLLOWER"
-    assert sim.status("n1").leader == "n2"
+    assert world.roles()["n1"] == ("LEADER", 1)
+    world.heal()
+    world.run(6_000)
+    assert world.roles()["n1"][0] == "FOLLOWER"
+    assert world.status("n1").leader == "n2"
 
 
 def test_na_b10_with_a_burst_of_late_ticks_the_frozen_leader_campaigns_at_once():
-    sim = frozen_for_25_s(late_ticks="burst")
-    sim.run(1)
-    assert sim.roles()["n1"] == ("CANDIDATE", 2)
+    world = frozen_for_25_s(late_ticks="burst")
+    world.run(1)
+    assert world.roles()["n1"] == ("CANDIDATE", 2)

@@ -9,8 +9,8 @@ from dethrone.clusters.targets.nacos import storage
 from dethrone.clusters.targets.nacos.items import Items
 from dethrone.clusters.targets.nacos.messages import Datum, DatumPublish, PublishAck, RaftPeer
 from dethrone.harness.core.machine import Fsync, Rename, Unlink, Write
-from tests.clusters.nacos.bench import Bench
-from tests.clusters.nacos.minisim import apply_ops
+from tests.clusters.nacos.spec import One
+from tests.world.disk import Disk
 
 keys = st.text(max_size=300) | st.sampled_from([".", "..", "a/b", "x.tmp", "meta.properties", ""])
 
@@ -21,17 +21,17 @@ def meta_on(term: int) -> dict[str, bytes]:
 
 @given(st.dictionaries(keys, st.integers() | st.text(), max_size=6), st.integers(0, 2**62), st.none() | st.just("n2"))
 def test_what_is_written_is_loaded(values, term, vote_for):
-    disk: dict[str, bytes] = {}
+    disk = Disk()
     datums = [Datum(key, value, number) for number, (key, value) in enumerate(values.items(), 1)]
     for datum in datums:
-        apply_ops(disk, storage.write_datum("public", datum))
-    apply_ops(disk, storage.write_meta(storage.Meta(term, vote_for)))
-    loaded = storage.load(disk, "public")
+        disk.carry_out_all(storage.write_datum("public", datum))
+    disk.carry_out_all(storage.write_meta(storage.Meta(term, vote_for)))
+    loaded = storage.load(disk.shown, "public")
     assert list(loaded.datums) == datums
     assert loaded.meta == storage.Meta(term, vote_for)
     for datum in datums:
-        apply_ops(disk, storage.delete_datum("public", datum.key))
-    assert list(disk) == [storage.META]
+        disk.carry_out_all(storage.delete_datum("public", datum.key))
+    assert list(disk.shown) == [storage.META]
 
 
 @given(keys)
@@ -61,11 +61,12 @@ def test_a_file_is_replaced_whole_and_synced_before_and_after():
 
 @pytest.mark.parametrize("cut", range(8))
 def test_a_crash_after_any_prefix_of_a_batch_leaves_a_disk_that_loads(cut):
-    disk = {**meta_on(1)}
-    apply_ops(disk, storage.write_datum("public", Datum("x", "old", 1)))
+    disk = Disk()
+    disk.store(meta_on(1))
+    disk.carry_out_all(storage.write_datum("public", Datum("x", "old", 1)))
     batch = storage.write_datum("public", Datum("x", "new", 2)) + storage.write_meta(storage.Meta(2))
-    apply_ops(disk, batch[:cut])
-    loaded = storage.load(disk, "public")
+    disk.carry_out_all(batch[:cut])
+    loaded = storage.load(disk.shown, "public")
     assert loaded.datums[0].value == ("new" if cut >= 3 else "old")
     assert loaded.meta.term == (2 if cut >= 7 else 1)
 
@@ -95,7 +96,7 @@ def test_a_properties_file_is_read_leniently(content, expected):
     ],
 )
 def test_a_damaged_file_stops_the_node_at_the_start(disk):
-    bench = Bench(disk=disk)
+    bench = One(disk=disk)
     assert "data/naming/data/" in (bench.halted() or "")
     assert bench.fire("election") == []
 
@@ -107,13 +108,13 @@ def test_files_of_others_and_scratch_files_are_passed_over():
         storage.META + ".tmp": b"\xff",
         "data/naming/data/other/x": b"{}",
     }
-    bench = Bench(disk=disk)
+    bench = One(disk=disk)
     assert bench.halted() is None
     assert len(bench.state.items) == 0
 
 
 def test_the_term_is_written_when_data_is_published_and_at_no_other_time():
-    bench = Bench().put(leader_due_ms=500)
+    bench = One().put(leader_due_ms=500)
     for event in (lambda: bench.fire("election"), lambda: bench.vote("n2", 9), lambda: bench.beat("n2", 9)):
         event()
         assert not bench.notes("term_persisted")
@@ -124,7 +125,7 @@ def test_the_term_is_written_when_data_is_published_and_at_no_other_time():
 
 
 def test_the_stored_term_of_the_status_is_what_the_disk_confirmed():
-    bench = Bench("n1", standalone="true")
+    bench = One("n1", standalone="true")
     bench.put(term=4)
     bench.client(client_api.Put("x", 1))
     assert bench.core.status(bench.clocks()).extra["stored_term"] == 0

@@ -26,14 +26,14 @@ from dethrone.clusters.targets.nacos.messages import (
     VoteRequest,
 )
 from dethrone.harness.core.machine import Await, Disk, DiskDone, Note, Reply, Send
-from tests.clusters.nacos.bench import Bench
+from tests.clusters.nacos.spec import One
 
 STATES = ["FOLLOWER", "CANDIDATE", "LEADER"]
 
 
-def leading(**settings) -> Bench:
+def leading(**settings) -> One:
     """n1, elected in term 1 by itself and n2."""
-    bench = Bench(**settings)
+    bench = One(**settings)
     bench.put(leader_due_ms=500)
     bench.fire("election")
     bench.disks_done()
@@ -47,7 +47,7 @@ def leading(**settings) -> Bench:
 
 def test_5_2_row_1_nothing_is_counted_down_while_the_work_is_stopped_or_the_members_unknown():
     for break_it in ("stop_work", "ready"):
-        bench = Bench().put(leader_due_ms=500)
+        bench = One().put(leader_due_ms=500)
         if break_it == "stop_work":
             bench.state.stop_work = True
         else:
@@ -59,7 +59,7 @@ def test_5_2_row_1_nothing_is_counted_down_while_the_work_is_stopped_or_the_memb
 
 @pytest.mark.parametrize(("due", "fires"), [(501, False), (500, True), (499, True), (15_000, False)])
 def test_5_2_rows_2_and_3_a_due_of_exactly_zero_already_fires(due, fires):
-    bench = Bench().put(leader_due_ms=due)
+    bench = One().put(leader_due_ms=due)
     bench.fire("election")
     assert bool(bench.sent(VoteRequest)) == fires
     if not fires:
@@ -67,7 +67,7 @@ def test_5_2_rows_2_and_3_a_due_of_exactly_zero_already_fires(due, fires):
 
 
 def test_5_2_rows_4_and_5_both_dues_are_reset_before_the_votes_leave():
-    bench = Bench().put(leader_due_ms=1, heartbeat_due_ms=1)
+    bench = One().put(leader_due_ms=1, heartbeat_due_ms=1)
     bench.fire("election")
     (_, request), *_ = bench.sent(VoteRequest)
     assert 15_000 <= request.vote.leader_due_ms < 20_000
@@ -76,32 +76,32 @@ def test_5_2_rows_4_and_5_both_dues_are_reset_before_the_votes_leave():
 
 @pytest.mark.parametrize("state", STATES)
 def test_5_2_the_task_runs_in_every_state(state):
-    bench = Bench().put(leader_due_ms=500, state=state, term=3)
+    bench = One().put(leader_due_ms=500, state=state, term=3)
     bench.fire("election")
     assert (bench.local.state, bench.local.term) == ("CANDIDATE", 4)
 
 
 def test_5_2_the_election_task_keeps_its_grid_and_the_beat_task_its_distance():
-    bench = Bench()
+    bench = One()
     bench.later(20).fire("election")
-    assert bench.timers()["election"] == 500_000_000
+    assert bench.alarms()["election"] == 500_000_000
     bench.fire("beat")
-    assert bench.timers()["beat"] == 520_000_000
+    assert bench.alarms()["beat"] == 520_000_000
 
 
 def test_5_2_ticks_missed_in_a_stall_are_skipped_by_default_and_caught_up_on_as_a_burst():
-    skip, burst = Bench(), Bench(late_ticks="burst")
+    skip, burst = One(), One(late_ticks="burst")
     for bench in (skip, burst):
         bench.later(1_700).fire("election")
-    assert skip.timers()["election"] == 2_000_000_000
-    assert burst.timers()["election"] == 500_000_000
+    assert skip.alarms()["election"] == 2_000_000_000
+    assert burst.alarms()["election"] == 500_000_000
 
 
 # --- 5.3 sendVote -----------------------------------------------------------------------------------------------
 
 
 def test_5_3_a_campaign_forgets_all_support_raises_the_term_and_asks_all_others_with_one_snapshot():
-    bench = Bench("n1 n2 n3 n4").put(leader_due_ms=500, term=6)
+    bench = One("n1 n2 n3 n4").put(leader_due_ms=500, term=6)
     bench.know("n2", vote_for="n2").know("n3", vote_for="n2").follow("n2", 6)
     bench.fire("election")
     peers = bench.state.peers
@@ -115,7 +115,7 @@ def test_5_3_a_campaign_forgets_all_support_raises_the_term_and_asks_all_others_
 
 
 def test_5_3_an_answer_that_is_not_ok_and_a_transport_error_change_nothing():
-    bench = Bench().put(leader_due_ms=500)
+    bench = One().put(leader_due_ms=500)
     bench.fire("election")
     before = bench.core.status(bench.clocks())
     bench.tell("n2", CallError("vote", "illegal state", "old raft protocol already stop work"))
@@ -125,7 +125,7 @@ def test_5_3_an_answer_that_is_not_ok_and_a_transport_error_change_nothing():
 
 
 def test_5_3_without_answers_the_next_expiry_opens_another_round_one_term_on():
-    bench = Bench().put(leader_due_ms=500)
+    bench = One().put(leader_due_ms=500)
     bench.fire("election")
     bench.put(leader_due_ms=500)
     bench.fire("election")
@@ -137,7 +137,7 @@ def test_5_3_without_answers_the_next_expiry_opens_another_round_one_term_on():
 
 
 def test_5_4_row_1_a_stopped_node_answers_with_an_error():
-    bench = Bench()
+    bench = One()
     bench.state.stop_work = True
     answer = bench.vote("n2", 9)
     assert answer == CallError("vote", "illegal state", "old raft protocol already stop work")
@@ -145,14 +145,14 @@ def test_5_4_row_1_a_stopped_node_answers_with_an_error():
 
 
 def test_5_4_row_2_an_unknown_candidate_is_an_error_and_moves_nothing():
-    bench = Bench()
+    bench = One()
     assert bench.vote("n9", 9) == CallError("vote", "illegal state", "can not find peer: n9")
     assert bench.local.term == 0
 
 
 @pytest.mark.parametrize("term", [2, 3])
 def test_5_4_row_3_a_term_that_is_not_larger_is_refused_with_the_old_vote(term):
-    bench = Bench().put(term=3, vote_for="n3", leader_due_ms=777)
+    bench = One().put(term=3, vote_for="n3", leader_due_ms=777)
     answer = bench.vote("n2", term)
     assert answer == VoteAnswer(RaftPeer("n1", "n3", 3, 777, bench.local.heartbeat_due_ms))
     assert bench.local.leader_due_ms == 777
@@ -167,14 +167,14 @@ def test_5_4_row_3_a_term_that_is_not_larger_is_refused_with_the_old_vote(term):
 
 
 def test_5_4_row_3_an_empty_vote_becomes_a_label_for_oneself():
-    bench = Bench().put(term=3)
+    bench = One().put(term=3)
     assert bench.vote("n2", 3).peer.vote_for == "n1"
     assert bench.note("relabel") == {"was": None, "vote_for": "n1", "cause": "refusal"}
 
 
 @pytest.mark.parametrize("state", STATES)
 def test_5_4_row_4_a_larger_term_is_adopted_with_its_candidate_in_every_state(state):
-    bench = Bench().put(term=3, vote_for="n3", state=state, leader_due_ms=1).follow("n1", 3)
+    bench = One().put(term=3, vote_for="n3", state=state, leader_due_ms=1).follow("n1", 3)
     answer = bench.vote("n2", 4).peer
     assert (answer.term, answer.vote_for, answer.state) == (4, "n2", "FOLLOWER")
     assert 15_000 <= bench.local.leader_due_ms < 20_000
@@ -184,7 +184,7 @@ def test_5_4_row_4_a_larger_term_is_adopted_with_its_candidate_in_every_state(st
 
 
 def test_5_4_data_is_never_compared():
-    bench = Bench().put(term=3)
+    bench = One().put(term=3)
     bench.state.items.put(Datum("x", 1, 99))
     assert bench.vote("n2", 4).peer.vote_for == "n2"
 
@@ -193,13 +193,13 @@ def test_5_4_data_is_never_compared():
 
 
 def test_5_5_step_1_the_answer_replaces_the_record():
-    bench = Bench()
+    bench = One()
     bench.tell("n2", VoteAnswer(RaftPeer("n2", None, 8, 5, 6, "CANDIDATE")))
     assert bench.state.peers.peers["n2"].record() == RaftPeer("n2", None, 8, 5, 6, "CANDIDATE")
 
 
 def test_5_5_step_2_all_records_with_a_vote_are_counted_whatever_their_term():
-    bench = Bench("n1 n2 n3 n4 n5").put(term=2, vote_for="n4").know("n3", term=9, vote_for="n4")
+    bench = One("n1 n2 n3 n4 n5").put(term=2, vote_for="n4").know("n3", term=9, vote_for="n4")
     bench.tell("n2", VoteAnswer(RaftPeer("n2", "n1", 1)))
     assert bench.note("tally") == {
         "counts": {"n1": 1, "n4": 2},
@@ -211,7 +211,7 @@ def test_5_5_step_2_all_records_with_a_vote_are_counted_whatever_their_term():
 
 
 def test_5_5_step_2_the_first_to_get_strictly_ahead_wins_a_tie():
-    bench = Bench("n1 n2").put(vote_for="n1")
+    bench = One("n1 n2").put(vote_for="n1")
     peers = bench.state.peers
     peers.peers["n3"] = type(peers.local)("n3")
     peers.peers["n3"].vote_for = "n1"
@@ -223,7 +223,7 @@ def test_5_5_step_2_the_first_to_get_strictly_ahead_wins_a_tie():
 
 
 def test_5_5_step_3_a_majority_makes_a_leader_and_says_so_once():
-    bench = Bench("n1 n2 n3 n4 n5").put(leader_due_ms=500)
+    bench = One("n1 n2 n3 n4 n5").put(leader_due_ms=500)
     bench.fire("election")
     bench.tell("n2", VoteAnswer(RaftPeer("n2", "n1", 1)))
     assert bench.local.state == "CANDIDATE"
@@ -237,7 +237,7 @@ def test_5_5_step_3_a_majority_makes_a_leader_and_says_so_once():
 
 
 def test_5_5_a_third_node_can_be_promoted_and_that_is_no_election():
-    bench = Bench().put(vote_for="n3")
+    bench = One().put(vote_for="n3")
     bench.tell("n2", VoteAnswer(RaftPeer("n2", "n3", 4)))
     assert bench.state.peers.peers["n3"].state == "LEADER"
     assert bench.note("leader_set")["leader"] == "n3"
@@ -246,7 +246,7 @@ def test_5_5_a_third_node_can_be_promoted_and_that_is_no_election():
 
 
 def test_5_5_a_follower_can_promote_itself():
-    bench = Bench().put(term=2, vote_for="n3").know("n3", vote_for="n1", term=1)
+    bench = One().put(term=2, vote_for="n3").know("n3", vote_for="n1", term=1)
     bench.tell("n2", VoteAnswer(RaftPeer("n2", "n1", 1)))
     assert (bench.local.state, bench.local.term, bench.local.vote_for) == ("LEADER", 2, "n3")
     assert bench.note("elected") == {
@@ -258,14 +258,14 @@ def test_5_5_a_follower_can_promote_itself():
 
 
 def test_5_5_a_majority_for_an_unknown_peer_promotes_nobody():
-    bench = Bench().put(vote_for="n9")
+    bench = One().put(vote_for="n9")
     bench.tell("n2", VoteAnswer(RaftPeer("n2", "n9", 1)))
     assert bench.state.peers.leader is None
     assert bench.note("tally")["winner"] is None
 
 
 def test_5_5_a_cluster_of_one_never_elects_because_nobody_answers():
-    bench = Bench("n1").put(leader_due_ms=500)
+    bench = One("n1").put(leader_due_ms=500)
     bench.fire("election")
     assert bench.local.state == "CANDIDATE"
     assert not bench.notes("elected")
@@ -286,7 +286,7 @@ def test_5_6_nothing_is_counted_down_while_the_work_is_stopped_or_the_members_un
 
 @pytest.mark.parametrize("state", STATES)
 def test_5_6_only_a_leader_beats_and_the_due_is_reset_in_any_state(state):
-    bench = Bench().put(state=state, heartbeat_due_ms=500, leader_due_ms=1)
+    bench = One().put(state=state, heartbeat_due_ms=500, leader_due_ms=1)
     bench.fire("beat")
     assert bench.local.heartbeat_due_ms == 5_000
     assert bool(bench.sent(BeatRequest)) == (state == "LEADER")
@@ -324,7 +324,7 @@ def test_5_6_a_good_answer_renews_the_record_and_a_failure_is_only_counted():
 
 
 def test_5_6_the_first_beat_leaves_five_seconds_after_the_campaign():
-    bench = Bench().put(leader_due_ms=500)
+    bench = One().put(leader_due_ms=500)
     bench.fire("election")
     bench.tell("n2", VoteAnswer(RaftPeer("n2", "n1", 1)))
     ticks = 0
@@ -338,21 +338,21 @@ def test_5_6_the_first_beat_leaves_five_seconds_after_the_campaign():
 
 
 def test_5_7_row_1_a_stopped_node_answers_with_an_error():
-    bench = Bench()
+    bench = One()
     bench.state.stop_work = True
     assert bench.beat("n2", 1) == CallError("beat", "illegal state", "old raft protocol already stop work")
 
 
 @pytest.mark.parametrize("state", ["FOLLOWER", "CANDIDATE"])
 def test_5_7_row_2_a_beat_of_somebody_who_does_not_lead_is_refused(state):
-    bench = Bench()
+    bench = One()
     answer = bench.beat("n2", 5, state=state)
     assert answer == CallError("beat", "illegal argument", f"invalid state from master, state: {state}")
     assert bench.note("beat_decision")["code"] == "not_leader"
 
 
 def test_5_7_row_3_a_beat_of_a_smaller_term_is_refused():
-    bench = Bench().put(term=6)
+    bench = One().put(term=6)
     text = "out of date beat, beat-from-term: 5, beat-to-term: 6"
     assert bench.beat("n2", 5) == CallError("beat", "illegal argument", text)
     assert bench.state.peers.leader is None
@@ -360,20 +360,20 @@ def test_5_7_row_3_a_beat_of_a_smaller_term_is_refused():
 
 @pytest.mark.parametrize("state", ["CANDIDATE", "LEADER"])
 def test_5_7_row_4_whoever_is_no_follower_becomes_one_and_is_labelled_with_the_sender(state):
-    bench = Bench().put(state=state, term=5, vote_for="n1")
+    bench = One().put(state=state, term=5, vote_for="n1")
     answer = bench.beat("n2", 5).peer
     assert (answer.state, answer.vote_for) == ("FOLLOWER", "n2")
     assert bench.note("relabel") == {"was": "n1", "vote_for": "n2", "cause": "beat"}
 
 
 def test_5_7_row_4_a_follower_keeps_its_vote():
-    bench = Bench().put(vote_for="n3")
+    bench = One().put(vote_for="n3")
     assert bench.beat("n2", 5).peer.vote_for == "n3"
     assert not bench.notes("relabel")
 
 
 def test_5_7_rows_5_6_and_8_dues_are_reset_the_sender_leads_and_the_own_record_is_the_answer():
-    bench = Bench().put(leader_due_ms=1, heartbeat_due_ms=1)
+    bench = One().put(leader_due_ms=1, heartbeat_due_ms=1)
     answer = bench.beat("n2", 5)
     assert answer == BeatAnswer(bench.state.record())
     assert bench.local.leader_due_ms >= 15_000
@@ -383,7 +383,7 @@ def test_5_7_rows_5_6_and_8_dues_are_reset_the_sender_leads_and_the_own_record_i
 
 
 def test_5_7_row_7_what_is_newer_is_fetched_and_what_is_absent_is_deleted():
-    bench = Bench()
+    bench = One()
     for key, timestamp in [("same", 3), ("older", 3), ("newer", 3), ("gone", 3)]:
         bench.state.items.put(Datum(key, 1, timestamp))
     stamps = [DatumStamp("same", 3), DatumStamp("older", 4), DatumStamp("newer", 2), DatumStamp("new", 1)]
@@ -395,13 +395,13 @@ def test_5_7_row_7_what_is_newer_is_fetched_and_what_is_absent_is_deleted():
 
 @pytest.mark.parametrize(("count", "batches"), [(50, [50]), (51, [50, 1]), (120, [50, 50, 20])])
 def test_5_7_row_7_items_are_fetched_in_batches_of_fifty(count, batches):
-    bench = Bench()
+    bench = One()
     bench.beat("n2", 5, *(DatumStamp(f"k{i}", 1) for i in range(count)))
     assert [len(body.keys) for _, body in bench.sent(DatumFetch)] == batches
 
 
 def test_5_7_row_7_fetched_items_are_stored_if_still_newer_and_move_the_term():
-    bench = Bench().follow("n2", 5)
+    bench = One().follow("n2", 5)
     bench.state.items.put(Datum("x", "mine", 9))
     bench.tell("n2", FetchAnswer((Datum("x", "old", 8), Datum("y", "new", 1), Datum("z", None, 1)), 5))
     assert bench.state.items.read("x") == "mine"
@@ -413,7 +413,7 @@ def test_5_7_row_7_fetched_items_are_stored_if_still_newer_and_move_the_term():
 
 
 def test_5_7_row_7_the_term_moves_by_at_most_a_hundred_an_item():
-    bench = Bench().follow("n2", 250)
+    bench = One().follow("n2", 250)
     bench.tell("n2", FetchAnswer((Datum("x", 1, 1),), 250))
     assert bench.local.term == 100
     bench.tell("n2", FetchAnswer((Datum("y", 1, 1), Datum("z", 1, 1)), 250))
@@ -423,13 +423,13 @@ def test_5_7_row_7_the_term_moves_by_at_most_a_hundred_an_item():
 def test_5_7_row_7_a_late_fetch_can_even_lower_the_term_and_the_safe_knobs_forbid_it():
     late = FetchAnswer((Datum("x", 1, 1),), 5)
     for settings, term in [({}, 5), ({"persist_vote": "true"}, 9), ({"beat_raises_term": "true"}, 9)]:
-        bench = Bench(**settings).follow("n2", 5).put(term=9)
+        bench = One(**settings).follow("n2", 5).put(term=9)
         bench.tell("n2", late)
         assert bench.local.term == term
 
 
 def test_5_7_row_7_is_switched_off_by_beat_data():
-    bench = Bench(beat_data="false")
+    bench = One(beat_data="false")
     bench.state.items.put(Datum("x", 1, 1))
     bench.beat("n2", 5, DatumStamp("y", 1))
     assert not bench.sent(DatumFetch)
@@ -440,7 +440,7 @@ def test_5_7_row_7_is_switched_off_by_beat_data():
 
 
 def test_5_8_a_new_leader_is_noted_once_and_its_record_kept():
-    bench = Bench()
+    bench = One()
     bench.beat("n2", 5)
     assert bench.note("leader_set") == {"leader": "n2", "cause": "beat", "own_term": 0}
     assert bench.note("leader_seen") == {"leader": "n2", "leader_term": 5}
@@ -450,7 +450,7 @@ def test_5_8_a_new_leader_is_noted_once_and_its_record_kept():
 
 
 def test_5_8_other_leaders_are_asked_for_their_present_record():
-    bench = Bench("n1 n2 n3 n4").know("n3", state="LEADER").know("n4", state="CANDIDATE")
+    bench = One("n1 n2 n3 n4").know("n3", state="LEADER").know("n4", state="CANDIDATE")
     bench.beat("n2", 5)
     assert bench.sent(PeerRequest) == [("n3", PeerRequest())]
     bench.tell("n3", PeerAnswer(RaftPeer("n3", "n2", 5)))
@@ -458,7 +458,7 @@ def test_5_8_other_leaders_are_asked_for_their_present_record():
 
 
 def test_5_8_a_refused_call_makes_a_follower_and_a_transport_error_changes_nothing():
-    bench = Bench().know("n3", state="LEADER")
+    bench = One().know("n3", state="LEADER")
     bench.fail("n3", PeerRequest())
     assert bench.state.peers.peers["n3"].state == "LEADER"
     bench.tell("n3", CallError("peer", "illegal state", "not there"))
@@ -466,7 +466,7 @@ def test_5_8_a_refused_call_makes_a_follower_and_a_transport_error_changes_nothi
 
 
 def test_5_8_a_node_tells_its_own_record_when_asked():
-    bench = Bench().put(term=4, state="LEADER", vote_for="n1")
+    bench = One().put(term=4, state="LEADER", vote_for="n1")
     assert bench.ask("n2", PeerRequest()) == PeerAnswer(bench.state.record())
 
 
@@ -491,7 +491,7 @@ def test_5_9_the_leader_applies_stores_sends_and_answers_at_the_majority():
 
 
 def test_5_9_one_acknowledgement_counts_once():
-    bench = Bench("n1 n2 n3 n4 n5").follow("n1", 0)
+    bench = One("n1 n2 n3 n4 n5").follow("n1", 0)
     bench.client(client_api.Put("x", 7))
     number = bench.sent(DatumPublish)[0][1].number
     for _ in range(3):
@@ -503,7 +503,7 @@ def test_5_9_after_five_seconds_the_client_is_told_unknown_and_the_leader_keeps_
     bench = leading()
     bench.client(client_api.Put("x", 7))
     number = bench.sent(DatumPublish)[0][1].number
-    assert bench.timers()["publish"] == 5_000_000_000
+    assert bench.alarms()["publish"] == 5_000_000_000
     bench.tell("n2", CallError("publish", "illegal state", "wasn't leader", number))
     assert bench.reply() is None
     bench.later(5_000).fire("publish")
@@ -522,14 +522,14 @@ def test_5_9_the_timer_covers_every_write_under_way():
     bench.tell("n2", PublishAck(first))
     bench.later(4_000).fire("publish")
     assert bench.reply(2) is None
-    assert bench.timers()["publish"] == 6_000_000_000
+    assert bench.alarms()["publish"] == 6_000_000_000
     bench.later(1_000).fire("publish")
     assert isinstance(bench.reply(2), client_api.Unknown)
-    assert bench.timers()["publish"] is None
+    assert bench.alarms()["publish"] is None
 
 
 def test_5_9_a_receiver_stores_before_it_acknowledges():
-    bench = Bench().follow("n2", 5).put(leader_due_ms=1)
+    bench = One().follow("n2", 5).put(leader_due_ms=1)
     bench.ask("n2", DatumPublish(3, Datum("x", 7, 1), RaftPeer("n2", "n2", 5, state="LEADER")))
     kinds = [type(effect) for effect in bench.out if isinstance(effect, Disk | Await | Send)]
     assert kinds == [Disk, Await, Send]
@@ -548,7 +548,7 @@ def test_5_9_a_receiver_stores_before_it_acknowledges():
     ],
 )
 def test_5_9_a_receiver_refuses_others_than_its_leader_and_old_terms(leader, term, value, text):
-    bench = Bench().put(term=5)
+    bench = One().put(term=5)
     if leader:
         bench.follow(leader, 5)
     source = RaftPeer("n2", "n2", term, state="LEADER")
@@ -574,7 +574,7 @@ def test_5_9_a_follower_forwards_to_the_leader_by_name_and_relays_the_answer():
         ("failed", client_api.Failed("w")),
         ("refused", client_api.Refused("w")),
     ]:
-        bench = Bench().follow("n2", 5)
+        bench = One().follow("n2", 5)
         assert bench.client(client_api.Put("x", 7)) is None
         ((to, forward),) = bench.sent(Forward)
         assert (to, forward.key, forward.value, forward.hops) == ("n2", "x", 7, 1)
@@ -585,11 +585,11 @@ def test_5_9_a_follower_forwards_to_the_leader_by_name_and_relays_the_answer():
 
 
 def test_5_9_without_a_leader_nothing_is_forwarded():
-    assert Bench().client(client_api.Put("x", 7)) == client_api.NotLeader(None)
+    assert One().client(client_api.Put("x", 7)) == client_api.NotLeader(None)
 
 
 def test_5_9_a_broken_or_unanswered_forward_is_unknown():
-    bench = Bench().follow("n2", 5)
+    bench = One().follow("n2", 5)
     bench.client(client_api.Put("x", 7))
     bench.fail("n2", bench.sent(Forward)[0][1])
     assert isinstance(bench.reply(), client_api.Unknown)
@@ -610,7 +610,7 @@ def test_5_9_the_leader_answers_the_forwarding_node_when_the_majority_has_it():
 
 
 def test_5_9_two_nodes_that_take_each_other_for_the_leader_do_not_forward_for_ever():
-    bench = Bench().follow("n2", 5)
+    bench = One().follow("n2", 5)
     bench.tell("n2", Forward(77, "x", 7, hops=2))
     assert bench.sent(Forward)[0][1].hops == 3
     bench.tell("n2", Forward(78, "x", 7, hops=3))
@@ -627,7 +627,7 @@ def test_5_9_a_deletion_asks_for_no_majority():
 
 
 def test_5_9_a_receiver_deletes_for_its_leader_only():
-    bench = Bench().follow("n2", 5)
+    bench = One().follow("n2", 5)
     bench.state.items.put(Datum("x", 7, 1))
     stranger = RaftPeer("n3", "n3", 5, state="LEADER")
     assert isinstance(bench.ask("n3", DatumDelete("x", stranger)), CallError)
@@ -638,7 +638,7 @@ def test_5_9_a_receiver_deletes_for_its_leader_only():
 
 
 def test_5_9_items_are_handed_out_in_any_role_and_unknown_keys_left_out():
-    bench = Bench()
+    bench = One()
     bench.state.items.put(Datum("x", 7, 1))
     assert bench.ask("n2", DatumFetch(("x", "y"), 5)) == FetchAnswer((Datum("x", 7, 1),), 5)
 
@@ -647,7 +647,7 @@ def test_5_9_items_are_handed_out_in_any_role_and_unknown_keys_left_out():
 
 
 def test_a_read_is_the_local_value_of_the_node_asked():
-    bench = Bench().follow("n2", 5)
+    bench = One().follow("n2", 5)
     assert bench.client(client_api.Get("x")) == client_api.Ok(None)
     bench.state.items.put(Datum("x", 7, 1))
     assert bench.client(client_api.Get("x")) == client_api.Ok(7)
@@ -701,7 +701,7 @@ def test_everything_else_is_refused(body):
     ],
 )
 def test_5_10_every_cell_of_the_transition_table(state, event, expected):
-    bench = Bench().put(state=state, term=5, vote_for="n1", leader_due_ms=9_000)
+    bench = One().put(state=state, term=5, vote_for="n1", leader_due_ms=9_000)
     if event == "due":
         bench.put(leader_due_ms=500).fire("election")
     elif event == "higher vote":
@@ -729,12 +729,10 @@ def test_5_10_a_leaders_own_beats_keep_its_due_away():
 
 def test_the_version_switch_stops_both_tasks_forgets_everything_and_removes_the_files():
     bench = leading(version_switch_ms="60000")
-    assert [effect.at for effect in bench.boot_out if getattr(effect, "name", "") == "version_switch"] == [
-        60_000_000_000
-    ]
+    assert [effect.at for effect in bench.booted if getattr(effect, "name", "") == "version_switch"] == [60_000_000_000]
     bench.client(client_api.Put("x", 7), 1)
     bench.later(60_000).fire("version_switch")
-    assert {name: bench.timers()[name] for name in ("election", "beat")} == {"election": None, "beat": None}
+    assert {name: bench.alarms()[name] for name in ("election", "beat")} == {"election": None, "beat": None}
     assert isinstance(bench.reply(1), client_api.Unknown)
     (disk,) = [effect for effect in bench.out if isinstance(effect, Disk)]
     assert [op.path for op in disk.ops] == ["data/naming/data/public/x", "data/naming/data/meta.properties"]
@@ -756,7 +754,7 @@ def test_a_disk_error_is_noted_and_stops_the_node():
     bench = leading()
     bench.client(client_api.Put("x", 7))
     (disk,) = [effect for effect in bench.out if isinstance(effect, Disk)]
-    bench.handle(DiskDone(disk.token, "no space left on device"))
+    bench.give(DiskDone(disk.token, "no space left on device"))
     assert bench.note("persist_failed") == {"error": "no space left on device"}
     assert "no space left" in (bench.halted() or "")
     assert bench.fire("election") == []
@@ -774,7 +772,7 @@ def test_every_client_request_has_at_most_one_reply():
 
 
 def test_notes_carry_the_term_and_role_of_their_moment():
-    bench = Bench().put(leader_due_ms=500, term=4)
+    bench = One().put(leader_due_ms=500, term=4)
     bench.fire("election")
     terms = [(note.name, note.term, note.role) for note in bench.out if isinstance(note, Note)]
     assert terms == [

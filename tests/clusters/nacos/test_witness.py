@@ -15,8 +15,7 @@ from dethrone.clusters.targets.nacos.messages import (
 from dethrone.clusters.targets.nacos.target import TARGET
 from dethrone.harness.core.machine import Witnessed
 from dethrone.harness.core.rng import Rng
-from tests.clusters.nacos.chaos import disturb, double_votes, twice_elected
-from tests.clusters.nacos.minisim import Sim
+from tests.clusters.nacos.spec import World
 
 MEMBERS = ("n1", "n2", "n3")
 
@@ -154,9 +153,9 @@ def test_a_batch_with_meta_properties_is_persisted():
     assert fresh().synced(storage.delete_datum("public", "x")) == []
 
 
-def core_votes(sim: Sim) -> list[tuple[int, str, int, str]]:
+def core_votes(world: World) -> list[tuple[int, str, int, str]]:
     votes = []
-    for at, node, _, note in sim.notes:
+    for at, node, _, note in world.noted:
         if note.name == "campaign":
             votes.append((at, node, note.term, node))
         elif note.name == "vote_decision" and note.data["action"] == "grant":
@@ -168,33 +167,33 @@ def core_votes(sim: Sim) -> list[tuple[int, str, int, str]]:
 @pytest.mark.parametrize(("profile", "settings"), [(None, {}), (None, {"restart_term": "zero"}), ("nacos-mended", {})])
 @pytest.mark.parametrize("seed", range(4))
 def test_the_witness_and_the_notes_of_an_honest_core_agree(seed, profile, settings, writes):
-    sim = Sim("n1 n2 n3", seed=seed, profile=profile, time_factor="0.1", **settings)
-    disturb(sim, Rng(seed), steps=25, writes=writes)
-    seen = [(at, node, vote.term, vote.data["candidate"]) for at, node, _, vote in sim.seen if vote.name == "vote"]
-    assert seen == core_votes(sim)
-    elected = {(node, note.term) for _, node, _, note in sim.notes if note.name == "elected"}
-    assert {(node, seen.term) for node, seen in sim.witnessed("elected")} <= elected
+    world = World("n1 n2 n3", seed=seed, profile=profile, time_factor="0.1", **settings)
+    world.disturb(Rng(seed), steps=25, writes=writes)
+    seen = [(at, node, vote.term, vote.data["candidate"]) for at, node, _, vote in world.seen if vote.name == "vote"]
+    assert seen == core_votes(world)
+    elected = {(node, note.term) for _, node, _, note in world.noted if note.name == "elected"}
+    assert {(node, seen.term) for node, seen in world.witnessed("elected")} <= elected
 
 
 @pytest.mark.slow
 def test_random_faults_break_the_original_within_two_minutes_and_nearly_always():
     broken = 0
     for seed in range(12):
-        sim = Sim("n1 n2 n3 n4 n5", seed=seed, time_factor="0.1")
-        disturb(sim, Rng(seed + 1000), steps=40)
-        broken += bool(double_votes(sim) or twice_elected(sim))
+        world = World("n1 n2 n3 n4 n5", seed=seed, time_factor="0.1")
+        world.disturb(Rng(seed + 1000), steps=40)
+        broken += bool(world.double_votes() or world.twice_elected())
     assert broken >= 10
 
 
 @pytest.mark.parametrize(("writes", "disk_ms"), [(False, 0), (True, 0), (False, 40), (True, 40), (True, 300)])
 @pytest.mark.parametrize("seed", range(6))
 def test_random_faults_do_not_break_the_mended_profile(seed, writes, disk_ms):
-    sim = Sim("n1 n2 n3 n4 n5", seed=seed, profile="nacos-mended", time_factor="0.1", disk_ms=disk_ms)
-    disturb(sim, Rng(seed + 2000), steps=40, writes=writes)
-    assert double_votes(sim) == []
-    assert twice_elected(sim) == []
-    assert len(sim.witnessed("elected")) > 3
-    for node, seen in sim.witnessed("elected"):
+    world = World("n1 n2 n3 n4 n5", seed=seed, profile="nacos-mended", time_factor="0.1", disk_ms=disk_ms)
+    world.disturb(Rng(seed + 2000), steps=40, writes=writes)
+    assert world.double_votes() == []
+    assert world.twice_elected() == []
+    assert len(world.witnessed("elected")) > 3
+    for node, seen in world.witnessed("elected"):
         assert len(seen.data["voters"]) >= 3, node
 
 
@@ -202,33 +201,32 @@ def test_random_faults_do_not_break_the_mended_profile(seed, writes, disk_ms):
 def test_the_same_seed_gives_the_same_run(profile):
     runs = []
     for _ in range(2):
-        sim = Sim("n1 n2 n3", seed=5, profile=profile, time_factor="0.1")
-        disturb(sim, Rng(5), steps=10, writes=True)
-        runs.append((sim.notes, sim.seen, sim.sent, sim.replies))
+        world = World("n1 n2 n3", seed=5, profile=profile, time_factor="0.1")
+        world.disturb(Rng(5), steps=10, writes=True)
+        runs.append((world.noted, world.seen, world.sent, world.replies))
     assert runs[0] == runs[1]
 
 
 @pytest.mark.parametrize("seed", range(6))
 def test_after_the_heal_one_node_leads_and_everybody_holds_its_keys(seed):
     """Keys, not values: a follower keeps a version that is newer than the leader's, for ever (5.7 row 7)."""
-    sim = Sim("n1 n2 n3", seed=seed, time_factor="0.1")
-    disturb(sim, Rng(seed + 3000), steps=15, writes=True)
-    sim.hold = lambda *_: False
-    sim.release()
-    sim.heal()
-    for name in sim.members:
-        if sim.nodes[name].frozen:
-            sim.thaw(name)
-        if sim.nodes[name].core is None:
-            sim.start(name)
-    sim.run(12_000)
-    leaders = [name for name in sim.members if sim.status(name).role == "LEADER"]
+    world = World("n1 n2 n3", seed=seed, time_factor="0.1")
+    world.disturb(Rng(seed + 3000), steps=15, writes=True)
+    world.release()
+    world.heal()
+    for name in world.names:
+        if world.boxes[name].paused:
+            world.resume(name)
+        if not world.boxes[name].alive:
+            world.start(name)
+    world.run(12_000)
+    leaders = [name for name in world.names if world.status(name).role == "LEADER"]
     assert len(leaders) == 1
-    assert {sim.status(name).leader for name in sim.members} == set(leaders)
-    assert len({frozenset(sim.state(name).items.keys()) for name in sim.members}) == 1
-    for name in sim.members:
-        loaded = storage.load(sim.nodes[name].disk, "public")
-        assert {datum.key for datum in loaded.datums} == set(sim.state(name).items.keys())
+    assert {world.status(name).leader for name in world.names} == set(leaders)
+    assert len({frozenset(world.state(name).items.keys()) for name in world.names}) == 1
+    for name in world.names:
+        loaded = storage.load(world.boxes[name].disk.shown, "public")
+        assert {datum.key for datum in loaded.datums} == set(world.state(name).items.keys())
 
 
 def test_a_start_tells_the_term_that_was_found_and_never_a_vote():

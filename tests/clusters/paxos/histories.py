@@ -1,4 +1,4 @@
-"""A run of the minimal world as a history and a plan: what the checkers would judge."""
+"""A run of the tests' world as a history and a plan: what the checkers would judge."""
 
 from __future__ import annotations
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dethrone.clusters.targets.client_api import Propose as Want
 from dethrone.clusters.targets.paxos.messages import Accepted, Prepare, Promise, Propose
-from tests.clusters.paxos.minisim import World
+from tests.clusters.paxos.spec import World
 
 
 class Script(World):
     """Proposals are for instance 1. Nobody waits for reachability."""
 
     def __init__(self, names="ABC", **more):
-        super().__init__(names, fsync=(0, 0), **more)
+        super().__init__(names, sync=(0, 0), **more)
         self.hold = lambda *_: True
         self.used: set[int] = set()
 
@@ -24,11 +24,11 @@ class Script(World):
 
     def give(self, src, dst, kind, number=None):
         """Hand over the oldest such message that was not; whether there is one."""
-        for index, (a, b, body) in enumerate(self.kept):
+        for index, (a, b, body) in enumerate(self.held_messages):
             fits = (a, b, type(body)) == (src, dst, kind) and number in (None, body.id)
             if fits and index not in self.used:
                 self.used.add(index)
-                self.deliver(index)
+                self.deliver(a, b, body)
                 self.run(1)
                 return True
         return False

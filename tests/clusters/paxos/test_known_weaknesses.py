@@ -9,7 +9,7 @@ from dethrone.clusters.targets.client_api import Ok, Unknown
 from dethrone.clusters.targets.client_api import Propose as Want
 from dethrone.clusters.targets.paxos.messages import Accepted, Nack, Prepare, Promise, Propose
 from tests.clusters.paxos.histories import history, plan
-from tests.clusters.paxos.minisim import World
+from tests.clusters.paxos.spec import World
 
 
 def let(*links, kinds=()):
@@ -42,13 +42,13 @@ def test_px_b1_an_acceptor_that_forgets_lets_two_values_be_chosen(persist, broke
 
 
 def duel(backoff):
-    world = World("AB1", backoff=backoff, patience_ms=60_000, seed=3, delay=(4, 4), fsync=(0, 0), persist="false")
+    world = World("AB1", backoff=backoff, patience_ms=60_000, seed=3, delay=(4, 4), sync=(0, 0), persist="false")
     slow = []
 
     def hold(src, dst, body):
         if type(body) is Propose:
             slow.append((src, dst, body))
-            world.at(world.now + 20_000_000, world._deliver, src, dst, body)
+            world.at(world.now + 20_000_000, world.deliver, src, dst, body)
             return True
         return False
 
@@ -90,8 +90,8 @@ def test_px_b3_accepting_above_the_promise_without_promising_it(rule, broken):
     world.hold = lambda s, d, b: stop(s, d, b) or type(b) is Propose
     world.request("p6", Want(1, "w"))
     world.run(20)
-    (six,) = {b.id for _, _, b in world.kept if type(b) is Propose}
-    to_a2 = next(i for i, (s, d, b) in enumerate(world.kept) if type(b) is Propose and d == "a2")
+    (six,) = {b.id for _, _, b in world.held_messages if type(b) is Propose}
+    to_a2 = next(i for i, (s, d, b) in enumerate(world.held_messages) if type(b) is Propose and d == "a2")
     stop = let(*both("p7", "a1", "a3"), ("p7", "a2"), kinds=kinds)
     # promises of a1 and a3; the proposal reaches a1 and a2
     world.hold = lambda s, d, b: (
@@ -99,19 +99,19 @@ def test_px_b3_accepting_above_the_promise_without_promising_it(rule, broken):
     )
     world.request("p7", Want(1, "v"))
     world.run(20)
-    proposed = {b.id for s, _, b in world.sent if type(b) is Propose and s == "p7"}
+    proposed = {b.id for _, s, _, b in world.sent if type(b) is Propose and s == "p7"}
     assert proposed
     assert min(proposed) > six
-    assert len(world.tally.get((1, min(proposed), '"v"'), ())) == (1 if rule == "eq" else 2)
-    world.deliver(to_a2)
+    assert len(world.judge.tally.get((1, min(proposed), '"v"'), ())) == (1 if rule == "eq" else 2)
+    world.deliver(*world.held_messages[to_a2])
     # from here on a1 is cut off
     stop = let(*both("p8", "a2", "a3"), kinds=kinds)
     world.hold = stop
     world.propose("p8", 1, "u")
     assert agreement_broken(world) == broken
     if broken:
-        assert world.decided[1][0] == '"v"'
-        assert {key[2] for key, who in world.tally.items() if len(who) >= 2} == {'"v"', '"w"'}
+        assert world.judge.decided[1][0] == '"v"'
+        assert {key[2] for key, who in world.judge.tally.items() if len(who) >= 2} == {'"v"', '"w"'}
 
 
 def both(proposer, *acceptors):
@@ -127,19 +127,19 @@ def test_px_b4_a_counter_that_starts_again_and_a_promise_that_comes_twice(scheme
     world.hold = lambda s, d, b: type(b) is Promise and copies.append((s, d, b))
     world.boxes["p"].node.heard.update(a1=world.now, a2=world.now)
     assert world.propose("p", 1, "x") == "x"
-    world.kept += [(s, d, b) for s, d, b in copies if s == "a1"][:1]
+    world.held_messages += [(s, d, b) for s, d, b in copies if s == "a1"][:1]
     world.restart("p")
     world.heal()
     world.boxes["p"].node.heard.update(a1=world.now, a2=world.now, a3=world.now)
     world.hold = lambda s, d, b: type(b) is Accepted and d == "p" and b.value.value == "x"
     number = world.request("p", Want(1, "y"))
     world.run(15)
-    world.deliver(0)
+    world.deliver(*world.held_messages[0])
     world.run(2000)
     assert agreement_broken(world) == broken
     if broken:
         assert world.replies[number] == Ok("y", 1)
-        assert '"x"' in world.decided[1]
+        assert '"x"' in world.judge.decided[1]
 
 
 def test_px_b5_a_second_proposer_that_ignores_what_was_accepted():
@@ -162,7 +162,7 @@ def test_px_b6_without_a_majority_nothing_is_decided_and_it_resumes_with_its_sta
     asked = [world.request("A", Want(2, "y")), world.request("E", Want(3, "z"))]
     world.run(3000)
     assert not set(asked) & set(world.replies)
-    assert set(world.decided) == {1}
+    assert set(world.judge.decided) == {1}
     for name in "BCD":
         world.start(name)
     world.run(5000)
@@ -177,7 +177,7 @@ def test_px_b7_an_acceptor_that_missed_prepare_refuses_by_eq_and_accepts_by_ge(r
     world.propose("A", 9, "warm")
     world.hold = lambda s, d, b: d == "C" and type(b) is Prepare
     number = world.request("A", Want(1, "x"))
-    world.run(1000, until=lambda: any(type(b) is Promise and s == "B" and b.instance == 1 for s, _, b in world.sent))
+    world.run(1000, until=lambda: any(type(b) is Promise and s == "B" and b.instance == 1 for _, s, _, b in world.sent))
     world.hold = lambda s, d, b: (d == "C" and type(b) is Prepare) or (d == "B" and type(b) is Propose)
     world.run(50)
     world.kill("B")

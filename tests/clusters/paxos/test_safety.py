@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from dethrone.clusters.targets.client_api import Learn, Ok
 from dethrone.clusters.targets.client_api import Propose as Want
 from dethrone.harness.core.rng import Rng
-from tests.clusters.paxos.chaos import drawn, play, steps
-from tests.clusters.paxos.minisim import World
+from tests.clusters.paxos.spec import World, play
+from tests.world.chaos import drawn, steps
 
 some = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 KNOBS = [
@@ -26,16 +26,16 @@ KNOBS = [
 @some
 @given(st.data(), st.sampled_from(["ABC", "ABCD", "ABCDE"]), st.sampled_from(KNOBS), st.booleans(), st.integers(0, 999))
 def test_no_schedule_breaks_agreement(data, names, knobs, log, seed):
-    world = World(names, seed=seed, **knobs)
-    play(world, data.draw(steps(names)), log=log)
+    world = World(names, seed=seed, log=log, **knobs)
+    play(world, data.draw(steps(World, names)))
     assert not world.problems
 
 
 @some
 @given(st.data(), st.sampled_from(["ABC", "ABCDE"]), st.integers(0, 999))
 def test_no_schedule_breaks_the_epochs(data, names, seed):
-    world = World(names, seed=seed, profile="paxos-election")
-    play(world, data.draw(steps(names)), log=False)
+    world = World(names, seed=seed, profile="paxos-election", log=False)
+    play(world, data.draw(steps(World, names)))
     assert not world.problems
     assert world.run(6000, until=lambda: all(box.node.leader == world.leader() for box in world.boxes.values()))
 
@@ -43,9 +43,9 @@ def test_no_schedule_breaks_the_epochs(data, names, seed):
 @pytest.mark.parametrize("names", ["ABC", "ABCDE"])
 def test_after_everything_healed_every_node_learns_and_everybody_agrees(names):
     for seed in range(30):
-        world = play(World(names, seed=seed), drawn(Rng(seed), names, count=50), log=False)
+        world = play(World(names, seed=seed, log=False), drawn(World, Rng(seed), names, count=50))
         assert not world.problems
-        asked = [world.request(name, Learn(instance)) for name in names for instance in world.decided]
+        asked = [world.request(name, Learn(instance)) for name in names for instance in world.judge.decided]
         world.run(6000)
         told = [world.replies[number] for number in asked]
         assert all(isinstance(body, Ok) and body.value is not None for body in told), seed
@@ -72,7 +72,7 @@ def test_a_new_leader_of_an_epoch_appears_within_the_promised_bound():
 
 def test_the_same_seed_gives_the_same_run():
     def told(seed):
-        world = play(World("ABC", seed=seed), drawn(Rng(seed), "ABC", count=40), log=True)
+        world = play(World("ABC", seed=seed, log=True), drawn(World, Rng(seed), "ABC", count=40))
         return world.sent, world.replies, [box.notes for box in world.boxes.values()]
 
     assert told(3) == told(3)

@@ -22,7 +22,8 @@ from dethrone.clusters.targets.paxos.target import TARGET
 from dethrone.harness.core.clock import Clocks
 from dethrone.harness.core.machine import Await, Disk, Fsync, Halt, Note, Send, Write
 from dethrone.harness.core.rng import Rng
-from tests.clusters.paxos.single import One, disk, halted, stored, val
+from tests.clusters.paxos.spec import One, disk, stored, val
+from tests.world.effects import halted
 
 VALUES = st.one_of(
     st.builds(Given, st.integers() | st.text(max_size=5)),

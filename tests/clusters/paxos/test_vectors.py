@@ -9,7 +9,8 @@ from dethrone.clusters.targets.client_api import Propose as Want
 from dethrone.clusters.targets.paxos.messages import Accepted, Ask, Nack, Ping, Pong, Prepare, Propose, Told
 from dethrone.harness.core.clock import MS
 from dethrone.harness.core.machine import Await, Disk, Send
-from tests.clusters.paxos.single import One, answer, bodies, names, note, replies, sent, stored, timers, val
+from tests.clusters.paxos.spec import One, bodies, stored, val
+from tests.world.effects import answer, names, note, replies, sent, timers
 
 # --- acceptor ---------------------------------------------------------------------------------------------------
 

@@ -6,8 +6,7 @@ from dethrone.clusters.targets.paxos.messages import Accepted, Heartbeat, Leader
 from dethrone.clusters.targets.paxos.storage import FILE, Counted, Promised, Stored, append_ops
 from dethrone.clusters.targets.paxos.target import TARGET
 from dethrone.harness.core.machine import Fsync, Witnessed
-from tests.clusters.paxos.minisim import World
-from tests.clusters.paxos.single import disk, stored, val
+from tests.clusters.paxos.spec import World, disk, stored, val
 
 
 def witness(image=None):
@@ -74,7 +73,7 @@ def test_a_variant_that_accepts_what_it_should_not_is_seen_by_its_witness():
     world.request("A", _want("x"))
     world.propose("B", 1, "y")
     world.run(500)
-    chosen = {key[2] for key, who in world.tally.items() if len(who) >= 2}
+    chosen = {key[2] for key, who in world.judge.tally.items() if len(who) >= 2}
     assert len(chosen) == 1
     assert world.problems, "and what clients were told is not it"
 

@@ -1,4 +1,4 @@
-"""The minimal world with a history: what its nodes did, were asked, and suffered, as checkers read it.
+"""The tests' world with a history: what its nodes did, were asked, and suffered, as checkers read it.
 
 Times are those of the world, spans are single moments. Operations are driven as the engine drives them: by `OpPump`,
 through redirections, with a time-out after which the outcome is unknown.
@@ -35,7 +35,7 @@ from dethrone.harness.core.plan import Plan, WorkloadPlan
 from dethrone.harness.core.rng import Rng
 from dethrone.harness.core.schedule import Schedule
 from dethrone.harness.engine.run.op_pacing import OpPump
-from tests.clusters.raft.minisim import World
+from tests.clusters.raft.spec import World
 
 ENCODER = msgspec.json.Encoder()
 POLL = 80 * MS
@@ -52,7 +52,7 @@ class Recorded(World):
         self.lines: dict[tuple[str, int], int] = {}
         self.states: dict[str, HostState] = {}
         self.pump = None
-        self.asked: dict[int, tuple[int, object, str, int]] = {}
+        self.waiting: dict[int, tuple[int, object, str, int]] = {}
         """Request → (op, what was planned, the node asked, hops)."""
         self.returned: set[int] = set()
         self.values: dict[int, object] = {}
@@ -72,10 +72,10 @@ class Recorded(World):
 
     # --- faults -------------------------------------------------------------------------------------------------
 
-    def start(self, name):
+    def start(self, name, **how):
         life = self.boxes[name].life + 1
         self.add(NodeProcess, span=self.moment, node=name, incarnation=life, phase="started", asked=True)
-        super().start(name)
+        super().start(name, **how)
         self.add(NodeProcess, span=self.moment, node=name, incarnation=life, phase="ready", asked=True)
         self._settle()
 
@@ -94,8 +94,8 @@ class Recorded(World):
         super().kill(name, **how)
         self._settle()
 
-    def sever(self, x, y):
-        super().sever(x, y)
+    def sever(self, x, *others):
+        super().sever(x, *others)
         self._settle()
 
     def heal(self):
@@ -115,9 +115,8 @@ class Recorded(World):
         self.loss = percent
         self._settle()
 
-    def step_wall(self, ns):
-        """Move the wall clock of all nodes."""
-        self.wall += ns
+    def step_wall(self, ms, *names):
+        super().step_wall(ms, *names)
         self._settle()
 
     def _settle(self):
@@ -129,7 +128,7 @@ class Recorded(World):
                 links=tuple(LinkQuality(src, loss_percent=self.loss) for src in others) if self.loss else (),
                 down=None if box.alive or not box.life else "SIGKILL",
                 frozen=box.paused and box.alive,
-                clock=ClockSkew(offset_ns=self.wall) if self.wall else None,
+                clock=ClockSkew(offset_ns=box.wall) if box.wall else None,
             )
             before = self.states.get(name, HEALTHY)
             if state != before:
@@ -143,11 +142,11 @@ class Recorded(World):
         for event in events:
             self._traced(box, event.name, event.term, event.data, source="shell")
 
-    def _show(self, box, effect):
-        super()._show(box, effect)
+    def show(self, box, effect):
+        super().show(box, effect)
         if type(effect) is Note:
             self._traced(box, effect.name, effect.term, effect.data, source="core")
-        elif type(effect) is Reply and effect.id in self.asked:
+        elif type(effect) is Reply and effect.id in self.waiting:
             self._answered(box.name, effect.id, effect.body)
 
     def _traced(self, box, name, term, data, *, source):
@@ -233,12 +232,12 @@ class Recorded(World):
             self._return(op, "fail", None, "refused", node)
             return
         self.requests += 1
-        self.asked[self.requests] = (op, planned, node, hops)
+        self.waiting[self.requests] = (op, planned, node, hops)
         number = self.requests
-        self.at(self.now + MS, self._arrive, box, Request(number, request_for(planned.f, planned.value)))
+        self.at(self.now + MS, self.arrive, box, Request(number, request_for(planned.f, planned.value)))
 
     def _answered(self, node, number, body):
-        op, planned, _, hops = self.asked.pop(number)
+        op, planned, _, hops = self.waiting.pop(number)
         if op in self.returned:
             return
         hint = body.leader if isinstance(body, NotLeader) else None
@@ -297,4 +296,4 @@ class Recorded(World):
         return registry.load(registry.CHECKERS, name).check(self.history(), plan.promise, plan)
 
 
-_WORLD = {"seed", "profile", "variant", "delay", "fsync"}
+_WORLD = {"seed", "profile", "variant", "delay", "sync"}

@@ -5,7 +5,8 @@ import pytest
 from dethrone.clusters.targets.client_api import Append, Get, Ok, Refused, Transfer, Unknown
 from dethrone.clusters.targets.raft.messages import AppendReply, RequestVote, TimeoutNow
 from dethrone.harness.core.clock import MS
-from tests.clusters.raft.single import One, answer, heartbeat, names, note, replies, sent
+from tests.clusters.raft.spec import One, heartbeat
+from tests.world.effects import answer, names, note, replies, sent
 
 
 def ack(one, src, *, seq=None, ok=True, index=None):

@@ -6,9 +6,9 @@ from dethrone.clusters.targets.client_api import Append, ChangeConfig, Ok, Refus
 from dethrone.clusters.targets.raft.messages import AppendReply, Config, Entry, Noop
 from dethrone.harness.core.clock import MS
 from dethrone.harness.core.rng import Rng
-from tests.clusters.raft.chaos import drawn, mend, play
-from tests.clusters.raft.minisim import World
-from tests.clusters.raft.single import One, heartbeat, names, note, replies
+from tests.clusters.raft.spec import One, World, heartbeat
+from tests.world.chaos import drawn, play
+from tests.world.effects import names, note, replies
 
 SINGLE = {"membership": "single_server"}
 
@@ -53,9 +53,9 @@ def test_a_removed_node_learns_it_and_campaigns_no_more():
     assert isinstance(world.ask(leader, ChangeConfig(remove=gone)), Ok)
     world.run(200)
     assert gone not in world.boxes[gone].node.voters
-    elected = len(world.leaders)
+    elected = len(world.judge.leaders)
     world.run(5000)
-    assert len(world.leaders) == elected
+    assert len(world.judge.leaders) == elected
     assert world.boxes[gone].node.counters.get("prevote_rounds", 0) <= 1
 
 
@@ -175,16 +175,16 @@ def test_random_changes_transfers_and_faults_stay_safe_and_heal(seed):
         world.start(name)
     rng = Rng(seed).stream("members")
     for _ in range(20):
-        play(world, drawn(rng, "ABCDE", count=4))
+        play(world, drawn(World, rng, "ABCDE", count=4))
         if rng.chance(1, 2):
-            mend(world)
+            world.mend()
             world.run(600)
         leader = world.leader()
         if leader and not world.boxes[leader].paused:
             node = rng.choice("ABCDE")
             asked = rng.choice([ChangeConfig(add=node), ChangeConfig(remove=node), Transfer(node)])
             world.ask(leader, asked, ms=rng.between(10, 800))
-    mend(world)
+    world.mend()
 
     def healed():
         leader = world.leader()

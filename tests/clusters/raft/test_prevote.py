@@ -5,7 +5,8 @@ import pytest
 from dethrone.clusters.targets.raft.messages import AppendReply, PreVote, PreVoteReply, RequestVote, VoteReply
 from dethrone.harness.core.clock import MS
 from dethrone.harness.core.machine import Disk
-from tests.clusters.raft.single import One, answer, heartbeat, names, note, sent
+from tests.clusters.raft.spec import One, heartbeat
+from tests.world.effects import answer, names, note, sent
 
 
 def ask(req_term, candidate="B", index=0, last_term=0, no=1):

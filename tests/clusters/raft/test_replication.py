@@ -7,7 +7,8 @@ from dethrone.clusters.targets.raft import client
 from dethrone.clusters.targets.raft.messages import AppendReply, Noop
 from dethrone.harness.core.clock import MS
 from dethrone.harness.core.machine import Await, Disk, Note, Reply, Send
-from tests.clusters.raft.single import One, answer, entries, halted, heartbeat, names, note, replies, sent
+from tests.clusters.raft.spec import One, entries, heartbeat
+from tests.world.effects import answer, halted, names, note, replies, sent
 
 
 def paper(**more):
@@ -240,9 +241,9 @@ def test_writes_during_a_batch_share_the_next_one():
     one.slow = True
     for value in range(4):
         one.ask(Append("k", value))
-    assert len(one.pending) == 1
+    assert len(one.batches) == 1
     one.done()
-    assert len(one.pending) == 1
+    assert len(one.batches) == 1
     one.done()
     assert one.node.log.durable == 4
 

@@ -4,7 +4,7 @@ import pytest
 
 from dethrone.clusters.targets.client_api import Append, Get, Ok
 from dethrone.clusters.targets.raft.messages import RequestVote
-from tests.clusters.raft.minisim import World
+from tests.clusters.raft.spec import World
 
 both = pytest.mark.parametrize("profile", ["raft", "raft-paper"])
 PLAIN = {"noop": "off", "reads": "local"}
@@ -57,7 +57,7 @@ def test_rf_b2_without_the_log_check_an_acknowledged_write_is_lost(profile, log_
 
 
 def figure_8(profile, **knobs):
-    world = World("12345", profile=profile, fsync=(0, 0), **PLAIN, **knobs)
+    world = World("12345", profile=profile, sync=(0, 0), **PLAIN, **knobs)
     win(world, "1")
     world.partition("12", "345")
     world.request("1", Append("k", "a"))
@@ -139,7 +139,7 @@ def test_rf_b6_an_isolated_follower_comes_back(profile, deposed):
     world.heal()
     world.run(1000)
     assert (max(box.node.term for box in world.boxes.values()) > term) == deposed
-    assert (world.boxes["A"].node.leading is None) or not deposed or len(world.leaders) > 1
+    assert (world.boxes["A"].node.leading is None) or not deposed or len(world.judge.leaders) > 1
 
 
 @both
@@ -162,7 +162,7 @@ def test_rf_b7_without_the_previous_entrys_check_logs_stop_matching(profile, pre
     win(world, "C")
     assert world.write("C", "c")
     world.run(100)
-    assert world.logs_match() != broken
+    assert world.judge.logs_match() != broken
 
 
 @both
@@ -180,7 +180,7 @@ def test_rf_b8_asking_again_in_the_same_term_never_ends_it(profile, retry, new_t
     world.hold = None
     world.run(3000)
     assert (world.leader() is not None) == new_term
-    assert 1 not in world.leaders
+    assert 1 not in world.judge.leaders
 
 
 @pytest.mark.parametrize(("profile", "replaced"), [("raft-paper", False), ("raft", True)])
@@ -212,12 +212,12 @@ def test_rf_b11_without_a_majority_nobody_is_elected(profile):
     win(world, "A")
     for name in "ABC":
         world.kill(name)
-    elected = len(world.leaders)
+    elected = len(world.judge.leaders)
     world.run(5000)
-    assert len(world.leaders) == elected
+    assert len(world.judge.leaders) == elected
     world.start("A")
     world.run(5000)
-    assert len(world.leaders) > elected
+    assert len(world.judge.leaders) > elected
 
 
 def test_rx_b5_without_leader_check_and_stickiness_a_cut_pair_moves_a_healthy_leader():
@@ -227,7 +227,7 @@ def test_rx_b5_without_leader_check_and_stickiness_a_cut_pair_moves_a_healthy_le
         world.run(100)
         world.sever("A", "C")
         world.run(2000)
-        assert (len(world.leaders) > 1) == moved
+        assert (len(world.judge.leaders) > 1) == moved
 
 
 def test_a_follower_that_was_wiped_is_filled_again():

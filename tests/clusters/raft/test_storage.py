@@ -15,8 +15,9 @@ from dethrone.clusters.targets.raft.storage import (
     vote_bytes,
 )
 from dethrone.harness.core.machine import Fsync, Write
-from tests.clusters.raft.minisim import SimDisk
-from tests.clusters.raft.single import One, disk, entries, halted
+from tests.clusters.raft.spec import One, disk, entries
+from tests.world.disk import Disk
+from tests.world.effects import halted
 
 commands = st.one_of(
     st.builds(Append, key=st.text(max_size=3), value=st.one_of(st.integers(-9, 9), st.text(max_size=3))),
@@ -51,7 +52,7 @@ def test_a_log_reads_back_up_to_a_torn_tail(found, data):
 
 @given(st.lists(st.one_of(st.integers(1, 9), st.integers(-6, -1)), max_size=12), st.booleans())
 def test_batches_of_appends_and_cuts_leave_on_disk_what_is_in_memory(steps, lazy):
-    log, files = Log(Config(("A",))), SimDisk()
+    log, files = Log(Config(("A",))), Disk()
     for step in steps:
         if step > 0:
             log.append(Entry(log.last_index + 1, step, Noop()))

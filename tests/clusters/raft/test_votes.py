@@ -5,7 +5,8 @@ import pytest
 from dethrone.clusters.targets.raft.messages import AppendReply, RequestVote, VoteReply
 from dethrone.harness.core.clock import MS
 from dethrone.harness.core.machine import Await, Disk, Note, Send
-from tests.clusters.raft.single import One, answer, halted, heartbeat, names, note, sent, timers
+from tests.clusters.raft.spec import One, heartbeat
+from tests.world.effects import answer, halted, names, note, sent, timers
 
 
 def request(term, candidate="B", index=0, last_term=0, **more):

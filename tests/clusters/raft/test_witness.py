@@ -2,16 +2,11 @@
 
 import pytest
 
-from dethrone.clusters.targets.client_api import Append
 from dethrone.clusters.targets.kit.files import append_ops, cut_ops
-from dethrone.clusters.targets.raft import witness as module
 from dethrone.clusters.targets.raft.messages import AppendEntries, AppendReply, RequestVote, VoteReply
 from dethrone.clusters.targets.raft.storage import LOG, VOTE, HardState, record, vote_ops
 from dethrone.clusters.targets.raft.witness import RaftWitness
-from dethrone.harness.core.rng import Rng
-from tests.clusters.raft.chaos import drawn, mend, play
-from tests.clusters.raft.minisim import World
-from tests.clusters.raft.single import disk, entries
+from tests.clusters.raft.spec import World, disk, entries
 
 
 def told(events, name):
@@ -97,50 +92,6 @@ def test_a_damaged_or_empty_disk_does_not_stop_the_witness(image):
     RaftWitness("A").booted(image)
 
 
-def test_the_witness_knows_neither_rules_nor_core():
-    source = open(module.__file__).read()  # noqa: PTH123, SIM115 - one line of a test
-    imported = [line for line in source.splitlines() if line.startswith(("from clusters", "import dethrone.clusters"))]
-    assert all(any(part in line for part in ("messages", "storage", "kit.files", "kit.witness")) for line in imported)
-
-
-@pytest.mark.parametrize("profile", ["raft", "raft-paper"])
-@pytest.mark.parametrize("seed", range(8))
-def test_on_the_honest_build_witness_and_core_tell_the_same(profile, seed):
-    world = World("ABC", seed=seed, profile=profile)
-    play(world, drawn(Rng(seed).stream("witness"), "ABC", count=60))
-    mend(world)
-    world.run(2000)
-    for box in world.boxes.values():
-        elected = {(note.term, tuple(note.data["voters"])) for note in box.notes if note.name == "elected"}
-        seen = {(event.term, tuple(event.data["voters"])) for event in box.witnessed if event.name == "elected"}
-        assert seen <= elected
-        grants = {
-            (note.data["term"], note.data["candidate"])
-            for note in box.notes
-            if note.name == "vote_decision" and note.data["granted"]
-        }
-        stood = {(note.term, box.name) for note in box.notes if note.name == "election_started"}
-        votes = {(event.term, event.data["candidate"]) for event in box.witnessed if event.name == "vote"}
-        assert votes <= grants | stood
-        assert {vote for vote in grants | stood if vote not in votes} <= stood | grants
-        persisted = {(n.data["term"], n.data["voted_for"]) for n in box.notes if n.name == "persisted"}
-        shown = {(event.term, event.data["voted_for"]) for event in box.witnessed if event.name == "persisted"}
-        assert persisted <= shown
-        if not box.alive:
-            continue
-        log: list = []
-        for event in box.witnessed:
-            if event.name == "log_truncate":
-                del log[event.data["from"] - 1 :]
-            elif event.name == "log_append":
-                del log[event.data["from"] - 1 :]
-                log.extend(event.data["entries"])
-        node = box.node
-        rows = [(e.index, e.term, d) for e, d in zip(node.log.entries, node.log.digests, strict=True)]
-        assert log == rows[: len(log)]
-        assert len(log) >= node.log.durable
-
-
 def test_a_variant_cannot_hide_its_second_vote():
     world = World("ABC", variant="01-vote-not-written", profile="raft-paper")
     world.sever("A", "C")
@@ -152,15 +103,6 @@ def test_a_variant_cannot_hide_its_second_vote():
     world.run(30)
     assert any("INV-2: B" in problem for problem in world.problems)
     assert any("INV-1" in problem for problem in world.problems)
-
-
-def test_a_write_is_witnessed_on_every_disk():
-    world = World("ABC")
-    world.write(world.elect(), 1)
-    world.run(200)
-    for box in world.boxes.values():
-        assert any(event.name == "log_append" for event in box.witnessed)
-    assert Append("k", 1) in [entry.command for entry in world.boxes["A"].node.log.entries]
 
 
 def test_a_vote_that_was_given_away_is_refused_once_a_candidate_and_term_and_other_refusals_are_not():

@@ -26,7 +26,7 @@ from dethrone.clusters.targets.zab.node import Link
 from dethrone.clusters.targets.zab.target import TARGET
 from dethrone.harness.core.errors import ConfigError
 from tests.claims.test_zab import files
-from tests.clusters.zab.minisim import World
+from tests.clusters.zab.spec import World
 
 
 def test_a_connection_hands_over_in_order_each_message_once():

@@ -10,7 +10,7 @@ from dethrone.clusters.targets.client_api import Append
 from dethrone.clusters.targets.kit.files import Unreadable
 from dethrone.clusters.targets.zab.log import ACCEPTED, LOG, Log, epoch_ops, read_epoch, read_log, record_bytes
 from dethrone.clusters.targets.zab.messages import Txn, zxid_of
-from tests.clusters.kraft.minisim import SimDisk
+from tests.world.disk import Disk
 
 zxids = st.lists(st.integers(1, 3), max_size=8).map(
     lambda epochs: [
@@ -30,7 +30,7 @@ def carried_out(disk, ops):
 
 @given(zxids, zxids, st.integers(0, 8))
 def test_the_file_holds_what_the_log_holds_after_appends_cuts_and_snapshots(first, second, keep):
-    disk, log = SimDisk(), Log()
+    disk, log = Disk(), Log()
     carried_out(disk, log.append(txns(first)))
     carried_out(disk, log.cut(keep))
     assert read_log(disk.shown.get(LOG, b"")).entries == log.txns == txns(first)[:keep]
@@ -65,7 +65,7 @@ def test_anything_else_in_an_epoch_file_cannot_be_read(content):
 
 def test_an_epoch_file_is_the_old_or_the_new_one_after_any_step():
     for steps in range(len(epoch_ops(ACCEPTED, 2)) + 1):
-        disk = SimDisk()
+        disk = Disk()
         carried_out(disk, epoch_ops(ACCEPTED, 1))
         carried_out(disk, epoch_ops(ACCEPTED, 2)[:steps])
         disk.lose_power()

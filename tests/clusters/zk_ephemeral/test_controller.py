@@ -3,9 +3,8 @@ from __future__ import annotations
 import pytest
 
 from dethrone.clusters.targets.zk_ephemeral import messages as m
-from dethrone.clusters.targets.zk_ephemeral.target import TARGET
-from tests.clusters.zk_ephemeral.minisim import World
-from tests.clusters.zk_ephemeral.single import One, names, note, sent
+from tests.clusters.zk_ephemeral.spec import One, World
+from tests.world.effects import bodies, names, note
 
 NAMES = ("a", "b", "c", "zk")
 
@@ -76,7 +75,7 @@ def test_a_dead_leader_is_replaced_by_the_first_live_member_of_the_isr_in_assign
     one, _ = office(live="ac", state=state(leader="b", isr=("b", "c")))
     assert stored(one) == ("c", 5, ["c"], 6)
     out = one.answer(m.OK, one.calling().data, version=7)
-    (body,) = sent(out, m.LeaderAndIsr)
+    (body,) = bodies(out, m.LeaderAndIsr)
     assert (body.leader, body.leader_epoch, body.isr, body.controller_epoch) == ("c", 5, ("c",), 3)
     assert note(out, "isr_change")["why"] == "controller"
 
@@ -94,15 +93,15 @@ def test_without_a_live_member_of_the_isr_the_partition_is_offline():
 
 def test_nothing_is_said_before_the_state_is_stored():
     one, out = office(live="ac", state=state(leader="b", isr=("b", "c")))
-    assert not sent(out, m.LeaderAndIsr)
+    assert not bodies(out, m.LeaderAndIsr)
     out = one.answer(m.BAD_VERSION, state(leader="b", isr=("b",)), version=8)
-    assert not sent(out, m.LeaderAndIsr)
+    assert not bodies(out, m.LeaderAndIsr)
     assert one.calling() == m.GetNode(m.STATE_PATH)
 
 
 def test_a_leader_whose_registration_is_another_one_was_away_and_is_replaced():
     one, out = office(state=state(leader="b", isr=("a", "b")))
-    assert len(sent(out, m.LeaderAndIsr)) == 2
+    assert len(bodies(out, m.LeaderAndIsr)) == 2
     one.hear("zk", m.WatchFired(5, 1, m.IDS + "b", m.NODE_DELETED, 1))
     one.answer(m.OK, {"id": "b"}, owner=77)
     assert stored(one)[:2] == ("a", 5)
@@ -110,18 +109,18 @@ def test_a_leader_whose_registration_is_another_one_was_away_and_is_replaced():
 
 def test_a_command_is_repeated_until_it_is_answered():
     one, out = office(state=state(leader="b", isr=("a", "b")))
-    sent_to = {body.broker_session for body in sent(out, m.LeaderAndIsr)}
+    sent_to = {body.broker_session for body in bodies(out, m.LeaderAndIsr)}
     assert len(sent_to) == 2
-    assert len(sent(one.fire("resend", after_ms=500), m.LeaderAndIsr)) == 2
+    assert len(bodies(one.fire("resend", after_ms=500), m.LeaderAndIsr)) == 2
     one.hear("b", m.LeaderAndIsrReply(3, 4, 6, m.ACCEPTED))
-    assert len(sent(one.fire("resend", after_ms=500), m.LeaderAndIsr)) == 1
+    assert len(bodies(one.fire("resend", after_ms=500), m.LeaderAndIsr)) == 1
 
 
 def test_it_stops_acting_when_its_session_expires():
     one, _ = office(state=state(leader="b", isr=("a", "b")))
     out = one.hear("zk", m.SessionExpired(5))
     assert "controller_resigned" in names(out)
-    assert not sent(one.fire("resend", after_ms=500), m.LeaderAndIsr)
+    assert not bodies(one.fire("resend", after_ms=500), m.LeaderAndIsr)
 
 
 def test_it_stops_acting_when_a_broker_knows_a_newer_one():
@@ -137,7 +136,7 @@ def test_a_command_makes_a_leader_or_a_follower():
     one = broker()
     out = one.hear("c", command("b", 4))
     assert (one.status().role, one.status().leader, one.status().term) == ("FOLLOWER", "b", 4)
-    assert sent(out, m.LeaderAndIsrReply) == [m.LeaderAndIsrReply(3, 4, 1, m.ACCEPTED)]
+    assert bodies(out, m.LeaderAndIsrReply) == [m.LeaderAndIsrReply(3, 4, 1, m.ACCEPTED)]
     one.hear("c", command("a", 5, version=2))
     assert (one.status().role, one.status().term) == ("LEADER", 5)
     one.hear("c", command(None, 6, version=3))
@@ -156,7 +155,7 @@ def test_stale_commands_are_refused_and_change_nothing(stale, code):
     one = broker()
     one.hear("c", command("b", 4))
     out = one.hear("c", stale)
-    assert [body.code for body in sent(out, m.LeaderAndIsrReply)] == [code]
+    assert [body.code for body in bodies(out, m.LeaderAndIsrReply)] == [code]
     assert note(out, "leader_and_isr")["answer"] == "refused"
     assert (one.status().leader, one.status().term) == ("b", 4)
 
@@ -190,7 +189,7 @@ def test_a_broker_does_not_race_for_the_partition():
 
 
 def cluster(**more):
-    world = World(TARGET, NAMES, profile="controller", zookeeper_session_timeout_ms=2000, **more)
+    world = World(NAMES, profile="controller", zookeeper_session_timeout_ms=2000, **more)
     assert world.run(20_000, until=lambda: len(world.with_role()) == 1)
     world.run(2000)
     return world

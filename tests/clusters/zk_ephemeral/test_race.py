@@ -4,7 +4,8 @@ import pytest
 
 from dethrone.clusters.targets.zk_ephemeral import messages as m
 from dethrone.harness.core.clock import MS
-from tests.clusters.zk_ephemeral.single import One, names, note, sent, timers
+from tests.clusters.zk_ephemeral.spec import One, timers
+from tests.world.effects import bodies, names, note
 
 STATE = {"leader": "b", "leader_epoch": 4, "isr": ["a", "b"], "controller_epoch": 0}
 
@@ -19,7 +20,7 @@ def vacant(one, state=STATE, *, version=7):
 
 def test_a_started_broker_registers_and_reads_the_leader_node_with_a_watch():
     one = One("a")
-    assert [type(body) for body in sent(one.started)] == [m.Connect]
+    assert [type(body) for body in bodies(one.booted)] == [m.Connect]
     one.open()
     assert one.calling() == m.Create(m.IDS + "a", {"id": "a"}, ephemeral=True)
     one.answer(m.OK, owner=5)
@@ -69,7 +70,7 @@ def test_a_loser_watches_and_follows_the_owner_once_its_epoch_is_known():
     one.hear("zk", m.WatchFired(5, 1, m.LEADER_PATH, m.NODE_DATA_CHANGED, 1))
     out = one.answer(m.OK, {"id": "b", "epoch": 5}, owner=9)
     assert (one.status().role, one.status().leader, one.status().term) == ("FOLLOWER", "b", 5)
-    assert [type(body) for body in sent(out)] == [m.Fetch]
+    assert [type(body) for body in bodies(out)] == [m.Fetch]
 
 
 def test_an_answer_that_was_lost_is_recognised_by_the_owner_of_the_node():
@@ -140,7 +141,7 @@ def test_an_expired_leader_gives_up_and_opens_a_new_session():
     out = one.hear("zk", m.SessionExpired(5))
     assert note(out, "step_down")["why"] == "session expired"
     assert one.status().role == "EXPIRED"
-    assert [type(body) for body in sent(out)] == [m.Connect]
+    assert [type(body) for body in bodies(out)] == [m.Connect]
     one.hear("zk", m.Connected(6, one.core.session.nonce, 1))
     assert one.status().role == "FOLLOWER"
 
@@ -196,14 +197,14 @@ def test_pings_go_out_every_third_of_the_timeout():
     one = One("a", zookeeper_session_timeout_ms=3000)
     one.open()
     out = one.fire("ping", after_ms=1000)
-    assert sent(out, m.Ping) == [m.Ping(5, 0, 1)]
+    assert bodies(out, m.Ping) == [m.Ping(5, 0, 1)]
     assert timers(out)["ping"] == (one.now + 1000 * MS, "mono")
 
 
 def test_a_lost_call_is_sent_again_under_its_number():
     one = One("a")
-    (first,) = sent(one.open(), m.Call)
-    (again,) = sent(one.fire("call", after_ms=500), m.Call)
+    (first,) = bodies(one.open(), m.Call)
+    (again,) = bodies(one.fire("call", after_ms=500), m.Call)
     assert again == first
 
 

@@ -8,7 +8,8 @@ from dethrone.clusters.targets.zk_ephemeral import messages as m
 from dethrone.clusters.targets.zk_ephemeral.log import HW, LOG, Log, hw_ops, read_hw
 from dethrone.clusters.targets.zk_ephemeral.tree import TREE
 from dethrone.harness.core.machine import Disk, DiskDone, Write
-from tests.clusters.zk_ephemeral.single import One, halted, names, note, replies, sent
+from tests.clusters.zk_ephemeral.spec import One
+from tests.world.effects import bodies, halted, names, note, replies
 
 STATE = {"leader": "b", "leader_epoch": 4, "isr": ["a", "b"], "controller_epoch": 0}
 
@@ -191,11 +192,11 @@ def test_a_leader_whose_state_only_moved_on_leads_on_with_it():
 def test_an_empty_fetch_waits_and_is_answered_when_something_comes_or_when_it_waited_long_enough():
     one = leader()
     joined(one)
-    assert not sent(one.fetch_from("b", 0), m.FetchReply)
-    (body,) = sent(one.ask(Append("k", 1)), m.FetchReply)
+    assert not bodies(one.fetch_from("b", 0), m.FetchReply)
+    (body,) = bodies(one.ask(Append("k", 1)), m.FetchReply)
     assert [record.command.value for record in body.records] == [1]
-    assert not sent(one.fetch_from("b", 1, hw=1), m.FetchReply)
-    (body,) = sent(one.fire("parked", after_ms=500), m.FetchReply)
+    assert not bodies(one.fetch_from("b", 1, hw=1), m.FetchReply)
+    (body,) = bodies(one.fire("parked", after_ms=500), m.FetchReply)
     assert (body.records, body.hw) == ((), 1)
 
 
@@ -203,13 +204,13 @@ def test_a_high_watermark_that_moved_is_told_at_once():
     one = leader(acks="all")
     joined(one)
     one.ask(Append("k", 1))
-    (body,) = sent(one.fetch_from("b", 1), m.FetchReply)
+    (body,) = bodies(one.fetch_from("b", 1), m.FetchReply)
     assert (body.code, body.hw) == (m.FETCH_OK, 1)
 
 
 def test_fetches_of_other_epochs_are_refused_with_fencing_only():
     one = leader(fencing="epochs")
-    (body,) = sent(one.fetch_from("b", 0, epoch=4), m.FetchReply)
+    (body,) = bodies(one.fetch_from("b", 0, epoch=4), m.FetchReply)
     assert body.code == m.FENCED
     out = one.fetch_from("b", 0, epoch=6)
     assert one.status().role == "FOLLOWER"
@@ -221,22 +222,22 @@ def test_fetches_of_other_epochs_are_refused_with_fencing_only():
 def test_who_does_not_lead_says_so():
     one = One("a")
     one.follow("b", 4)
-    (body,) = sent(one.hear("c", m.Fetch(4, 0, 0, 0, 1, 1)), m.FetchReply)
+    (body,) = bodies(one.hear("c", m.Fetch(4, 0, 0, 0, 1, 1)), m.FetchReply)
     assert (body.code, body.leader) == (m.NOT_LEADER, "b")
 
 
 def test_an_old_fetch_of_the_same_life_is_passed_over():
     one = leader()
     one.fetch_from("b", 0, seq=5)
-    assert not sent(one.fetch_from("b", 0, seq=4), m.FetchReply)
+    assert not bodies(one.fetch_from("b", 0, seq=4), m.FetchReply)
 
 
 def test_a_follower_acknowledges_only_what_is_durable():
     one = One("a", slow=True)
     one.follow("b", 4)
     out = one.hear("b", m.FetchReply(m.FETCH_OK, 4, one.core.fetch_seq, 0, records(4, 4)))
-    assert not sent(out, m.Fetch)
-    (body,) = sent(one.done(), m.Fetch)
+    assert not bodies(out, m.Fetch)
+    (body,) = bodies(one.done(), m.Fetch)
     assert (body.log_end, body.last_epoch) == (2, 4)
 
 
@@ -266,20 +267,20 @@ def test_a_new_follower_cuts_to_its_high_watermark_or_leaves_that_to_epochs(trun
 
 def test_a_leader_tells_where_the_logs_part_and_the_follower_cuts_there():
     one = leader(truncate="epoch", disk=disk(1, 1, 1, 2, 2))
-    (body,) = sent(one.fetch_from("b", 6, last_epoch=3), m.FetchReply)
+    (body,) = bodies(one.fetch_from("b", 6, last_epoch=3), m.FetchReply)
     assert (body.code, body.end_epoch, body.end) == (m.DIVERGING, 2, 5)
     follower = One("a", truncate="epoch", disk=disk(1, 1, 1, 1, 1, 3))
     follower.follow("b", 5)
     out = follower.hear("b", m.FetchReply(m.DIVERGING, 5, follower.core.fetch_seq, end=5, end_epoch=2))
     assert follower.core.log.end == 5
-    assert [body.log_end for body in sent(out, m.Fetch)] == [5]
+    assert [body.log_end for body in bodies(out, m.Fetch)] == [5]
     follower.hear("b", m.FetchReply(m.DIVERGING, 5, follower.core.fetch_seq, end=3, end_epoch=1))
     assert follower.core.log.end == 3
 
 
 def test_a_follower_beyond_the_leaders_end_is_cut_back():
     one = leader()
-    (body,) = sent(one.fetch_from("b", 3, last_epoch=4), m.FetchReply)
+    (body,) = bodies(one.fetch_from("b", 3, last_epoch=4), m.FetchReply)
     assert (body.code, body.end) == (m.OUT_OF_RANGE, 0)
 
 
@@ -298,7 +299,7 @@ def test_a_torn_tail_is_dropped(lost):
     image = disk(1, 1)
     one = One("a", disk={LOG: image[LOG][:-lost]})
     assert one.core.log.end == 1
-    assert any(isinstance(e, Disk) and e.ops[0].truncate for e in one.started if isinstance(e, Disk))
+    assert any(isinstance(e, Disk) and e.ops[0].truncate for e in one.booted if isinstance(e, Disk))
 
 
 @pytest.mark.parametrize(
@@ -314,7 +315,7 @@ def test_a_torn_tail_is_dropped(lost):
 )
 def test_an_unreadable_file_stops_the_broker(image):
     one = One("a", disk=image)
-    assert halted(one.started)
+    assert halted(one.booted)
     assert one.fire("ping") == []
 
 

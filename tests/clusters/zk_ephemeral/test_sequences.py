@@ -6,9 +6,8 @@ import pytest
 
 from dethrone.clusters.targets.client_api import Append, Ok, Unknown
 from dethrone.clusters.targets.zk_ephemeral import messages as m
-from dethrone.clusters.targets.zk_ephemeral.target import TARGET
 from dethrone.harness.core.machine import SHUTDOWN, Fired
-from tests.clusters.zk_ephemeral.minisim import World
+from tests.clusters.zk_ephemeral.spec import World
 
 NAMES = ("a", "b", "c", "zk")
 TIMEOUT_MS = 2000
@@ -18,7 +17,7 @@ LAG_MS = 3000
 def cluster(names=NAMES, **settings):
     """A settled cluster: one leader, everybody in its ISR."""
     times = {"zookeeper_session_timeout_ms": TIMEOUT_MS, "replica_lag_time_max_ms": LAG_MS, "call_retry_ms": 200}
-    world = World(TARGET, names, **{**times, **settings})
+    world = World(names, **{**times, **settings})
     assert world.run(20_000, until=lambda: settled(world))
     return world
 
@@ -66,8 +65,8 @@ def test_a_clean_stop_hands_over_within_a_few_round_trips():
     old = leader(world)
     box = world.boxes[old]
     out = []
-    box.core.handle(Fired(SHUTDOWN), world.clocks(old), box.rng, out)
-    world._carry_out(box, out)
+    box.core.handle(Fired(SHUTDOWN), box.clocks(), box.rng, out)
+    world.carry_out(box, out)
     world.kill(old)
     assert world.run(100, until=world.with_role)
 
@@ -214,11 +213,11 @@ def test_zk_b5_a_stopped_service_may_expire_all_sessions_at_once():
 
 def test_zk_b5_so_does_a_step_of_its_clock_if_it_counts_by_the_wall():
     world = cluster(service_clock="wall")
-    world.step_wall("zk", 60_000)
+    world.step_wall(60_000, "zk")
     world.run(100)
     assert len(world.boxes["zk"].said("session_expired")) == 3
     honest = cluster()
-    honest.step_wall("zk", 60_000)
+    honest.step_wall(60_000, "zk")
     honest.run(100)
     assert not honest.boxes["zk"].said("session_expired")
 
@@ -310,7 +309,7 @@ def test_zk_b8_without_fencing_they_obey_both():
 @pytest.mark.parametrize(("rewatch", "again"), [("on", True), ("off", False)])
 def test_zk_b9_a_follower_that_does_not_watch_again_never_contends_again(rewatch, again):
     times = {"zookeeper_session_timeout_ms": TIMEOUT_MS, "replica_lag_time_max_ms": LAG_MS}
-    world = World(TARGET, NAMES, rewatch=rewatch, **times)
+    world = World(NAMES, rewatch=rewatch, **times)
     assert world.run(5000, until=lambda: bool(world.with_role()))
     world.run(2000)
     zk = world.boxes["zk"].core

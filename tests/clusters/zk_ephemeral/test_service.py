@@ -6,35 +6,21 @@ from dethrone.clusters.targets.zk_ephemeral import messages as m
 from dethrone.clusters.targets.zk_ephemeral.tree import TREE
 from dethrone.harness.core.clock import MS
 from dethrone.harness.core.machine import Await, Disk, Send
-from tests.clusters.zk_ephemeral.minisim import SimDisk
-from tests.clusters.zk_ephemeral.single import One, halted, names, note, sent, timers
+from tests.clusters.zk_ephemeral.spec import One, timers
+from tests.world.disk import Disk as Files
+from tests.world.effects import bodies, halted, names, note
 
 LEADER = m.LEADER_PATH
 
 
 def disk_of(*effects):
     """The files that these effects leave."""
-    disk = SimDisk()
+    disk = Files()
     for effect in effects:
         if isinstance(effect, Disk):
             for op in effect.ops:
                 disk.carry_out(op)
     return disk
-
-
-class Recorded(One):
-    """A service that keeps its disk."""
-
-    def __init__(self, **more):
-        self.disk = SimDisk()
-        super().__init__("zk", **more)
-
-    def _finish(self, out):
-        for effect in out:
-            if isinstance(effect, Disk):
-                for op in effect.ops:
-                    self.disk.carry_out(op)
-        return super()._finish(out)
 
 
 def test_of_two_creators_exactly_one_wins_and_the_other_hears_who_owns_the_node():
@@ -80,10 +66,10 @@ def test_a_watch_fires_once_after_the_change_and_must_be_set_again(op, kind):
     zk.call("a", a, 1, m.Create("/x", 1))
     zk.call("b", b, 1, m.GetNode("/x", watch=True))
     out = zk.hear("a", m.Call(a, 2, op))
-    (event,) = sent(out, m.WatchFired)
+    (event,) = bodies(out, m.WatchFired)
     assert (event.path, event.kind) == ("/x", kind)
     again = m.SetNode("/x", 3) if kind == m.NODE_DATA_CHANGED else m.Create("/x", 3)
-    assert not sent(zk.hear("a", m.Call(a, 3, again)), m.WatchFired)
+    assert not bodies(zk.hear("a", m.Call(a, 3, again)), m.WatchFired)
 
 
 def test_exists_watches_a_node_that_is_absent_and_get_does_not():
@@ -102,8 +88,8 @@ def test_an_event_is_repeated_with_each_ping_until_it_was_seen():
     a, b = zk.connect("a"), zk.connect("b")
     zk.call("b", b, 1, m.Exists("/x", watch=True))
     zk.call("a", a, 1, m.Create("/x", 1))
-    assert len(sent(zk.hear("b", m.Ping(b, 0, 1)), m.WatchFired)) == 1
-    assert not sent(zk.hear("b", m.Ping(b, 1, 1)), m.WatchFired)
+    assert len(bodies(zk.hear("b", m.Ping(b, 0, 1)), m.WatchFired)) == 1
+    assert not bodies(zk.hear("b", m.Ping(b, 1, 1)), m.WatchFired)
 
 
 def test_a_session_ends_when_nothing_was_heard_for_its_timeout_and_not_before():
@@ -115,8 +101,8 @@ def test_a_session_ends_when_nothing_was_heard_for_its_timeout_and_not_before():
     out = zk.fire("expiry", after_ms=1)
     assert note(out, "session_expired")["client"] == "a"
     assert note(out, "ephemeral_deleted") == {"path": LEADER, "why": "expiry", "attempts": ["a"]}
-    assert [event.kind for event in sent(out, m.WatchFired)] == [m.NODE_DELETED]
-    assert sent(zk.hear("a", m.Ping(a)), m.SessionExpired)
+    assert [event.kind for event in bodies(out, m.WatchFired)] == [m.NODE_DELETED]
+    assert bodies(zk.hear("a", m.Ping(a)), m.SessionExpired)
 
 
 def test_a_ping_renews_a_session():
@@ -124,7 +110,7 @@ def test_a_ping_renews_a_session():
     a = zk.connect("a", timeout_ms=2000)
     zk.hear("a", m.Ping(a), after_ms=1500)
     assert "session_expired" not in names(zk.fire("expiry", after_ms=1500))
-    assert sent(zk.hear("a", m.Ping(a)), m.Pong)
+    assert bodies(zk.hear("a", m.Ping(a)), m.Pong)
 
 
 def test_an_overdue_session_ends_before_a_message_that_waited_is_heard():
@@ -132,7 +118,7 @@ def test_an_overdue_session_ends_before_a_message_that_waited_is_heard():
     a = zk.connect("a", timeout_ms=2000)
     out = zk.hear("a", m.Ping(a), after_ms=2500)
     assert "session_expired" in names(out)
-    assert sent(out, m.SessionExpired)
+    assert bodies(out, m.SessionExpired)
 
 
 def test_a_clean_close_deletes_at_once():
@@ -141,7 +127,7 @@ def test_a_clean_close_deletes_at_once():
     zk.call("a", a, 1, m.Create(LEADER, {"id": "a"}, ephemeral=True))
     out = zk.hear("a", m.Call(a, 2, m.CloseSession()))
     assert note(out, "ephemeral_deleted")["why"] == "close"
-    assert sent(zk.hear("a", m.Ping(a)), m.SessionExpired)
+    assert bodies(zk.hear("a", m.Ping(a)), m.SessionExpired)
 
 
 def test_a_repeated_connect_gives_the_same_session():
@@ -165,7 +151,7 @@ def test_a_read_needs_no_disk():
 
 
 def test_after_a_restart_tree_and_sessions_are_there_and_every_session_has_a_fresh_timeout():
-    zk = Recorded()
+    zk = One()
     a = zk.connect("a", timeout_ms=2000)
     zk.call("a", a, 1, m.Create(LEADER, {"id": "a"}, ephemeral=True))
     zk.now += 1900 * MS
@@ -177,7 +163,7 @@ def test_after_a_restart_tree_and_sessions_are_there_and_every_session_has_a_fre
 
 
 def test_after_a_restart_an_older_call_is_still_not_carried_out():
-    zk = Recorded()
+    zk = One()
     a = zk.connect("a")
     zk.call("a", a, 1, m.Create("/x", 1))
     zk.call("a", a, 2, m.Delete("/x"))
@@ -187,12 +173,12 @@ def test_after_a_restart_an_older_call_is_still_not_carried_out():
 
 @pytest.mark.parametrize("lost", range(1, 40, 3))
 def test_a_torn_tail_is_dropped_and_cut_off(lost):
-    zk = Recorded()
+    zk = One()
     a = zk.connect("a")
     zk.call("a", a, 1, m.Create("/x", 1))
     content = zk.disk.durable[TREE]
     again = One("zk", disk={TREE: content[:-lost]})
-    assert not halted(again.started)
+    assert not halted(again.booted)
     assert "/x" not in again.status().extra["nodes"]
     assert again.core.tree.sessions
 
@@ -200,17 +186,17 @@ def test_a_torn_tail_is_dropped_and_cut_off(lost):
 @pytest.mark.parametrize("content", ["unreadable", b"x" * 64, b"\x01" + bytes(40)])
 def test_an_unreadable_tree_stops_the_service(content):
     zk = One("zk", disk={TREE: content})
-    assert halted(zk.started)
+    assert halted(zk.booted)
     assert zk.hear("a", m.Connect(1, 1)) == []
 
 
 def test_a_flipped_bit_stops_the_service():
-    zk = Recorded()
+    zk = One()
     a = zk.connect("a")
     zk.call("a", a, 1, m.Create("/x", 1))
     content = bytearray(zk.disk.durable[TREE])
     content[20] ^= 4
-    assert halted(One("zk", disk={TREE: bytes(content)}).started)
+    assert halted(One("zk", disk={TREE: bytes(content)}).booted)
 
 
 def test_a_failed_write_stops_the_service():

@@ -1,4 +1,4 @@
-"""Each planted bug shows itself in the small world, by the shortest faults known; the honest build does not."""
+"""Each planted bug shows itself in the tests' world, by the shortest faults known; the honest build does not."""
 
 from __future__ import annotations
 
@@ -6,13 +6,10 @@ import pytest
 
 from dethrone.clusters.targets.client_api import Append, Ok
 from dethrone.clusters.targets.zk_ephemeral import messages as m
-from dethrone.clusters.targets.zk_ephemeral.target import TARGET
-from dethrone.clusters.targets.zk_ephemeral.variants import VARIANTS
-from dethrone.harness.core.errors import ConfigError
 from dethrone.harness.core.rng import Rng
-from tests.clusters.zk_ephemeral.chaos import acknowledged, drawn, logs, play, settle, values, world
-from tests.clusters.zk_ephemeral.minisim import World
-from tests.clusters.zk_ephemeral.single import One, replies, sent
+from tests.clusters.zk_ephemeral.spec import One, World, fast
+from tests.world.chaos import drawn, play
+from tests.world.effects import bodies, replies
 
 NAMES = ("a", "b", "c", "zk")
 TIMES = {"zookeeper_session_timeout_ms": 2000, "replica_lag_time_max_ms": 3000, "call_retry_ms": 200}
@@ -20,7 +17,7 @@ SAFE = {"acks": "all", "truncate": "epoch"}
 
 
 def cluster(variant, **more):
-    w = World(TARGET, NAMES, variant=variant, **{**TIMES, **more})
+    w = World(NAMES, variant=variant, **{**TIMES, **more})
     assert w.run(20_000, until=lambda: len(w.with_role()) == 1)
     w.run(2000)
     return w
@@ -44,7 +41,7 @@ def broken_tree(w, what):
         w.kill("zk", power=True)
     else:
         w.kill("zk")
-        w.boxes["zk"].disk.shown["tree"] = b"\xff" * 40
+        w.boxes["zk"].disk.store({"tree": b"\xff" * 40})
     w.start("zk")
     w.run(10_000)
     return w.problems
@@ -68,14 +65,14 @@ def test_an_unreadable_tree_taken_for_an_empty_one_gives_epochs_again():
 def test_an_answer_before_the_disk_shows_an_epoch_that_a_crash_takes_back():
     shows = []
     for variant in (None, "02-answer-before-persist"):
-        w = World(TARGET, NAMES, variant=variant, start=False, **TIMES)
+        w = World(variant=variant, asleep=NAMES, **TIMES)
         for name in reversed(NAMES):
             w.start(name)
         w.run(3)
-        w.fsync = None  # a hung disk: nothing is carried out any more
+        w.sync = None  # a hung disk: nothing is carried out any more
         w.run(3000)
         w.kill("zk", *w.with_role(), power=True)
-        w.fsync = (0, 2)
+        w.sync = (0, 2)
         w.start("zk")
         w.run(10_000)
         shows.append(bool(w.problems))
@@ -85,12 +82,12 @@ def test_an_answer_before_the_disk_shows_an_epoch_that_a_crash_takes_back():
 def test_a_failed_write_that_is_ignored_is_an_epoch_given_again():
     for w, shows in zip(both("04-ignore-failed-write"), (False, True), strict=True):
         zk = w.boxes["zk"]
-        w.fsync = None
+        w.sync = None
         w.kill(*w.with_role())
         for _ in range(400):
             w.run(20)
             w.batch_done(zk, zk.life, "EIO")
-        w.fsync = (0, 2)
+        w.sync = (0, 2)
         w.kill("zk", *w.with_role(), power=True)
         w.start("zk")
         w.run(15_000)
@@ -178,7 +175,7 @@ def test_a_follower_that_tells_before_its_disk_tells_of_records_that_a_power_los
         one = One("a", variant=variant, slow=True)
         one.follow("b", 4)
         out = one.hear("b", m.FetchReply(m.FETCH_OK, 4, one.core.fetch_seq, 0, (m.Record(1, 4, Append("k", 1)),)))
-        assert bool([body for body in sent(out, m.Fetch) if body.log_end == 1]) is shows
+        assert bool([body for body in bodies(out, m.Fetch) if body.log_end == 1]) is shows
 
 
 def test_without_compare_and_set_a_state_that_was_read_long_ago_is_published_over_a_newer_one():
@@ -211,23 +208,10 @@ def test_without_compare_and_set_a_state_that_was_read_long_ago_is_published_ove
 def test_two_leaders_of_one_epoch_are_seen_by_nearly_any_faults(name):
     found = 0
     for seed in range(60):
-        w = world(seed, variant=name, acks="all", truncate="epoch")
-        writes = play(w, drawn(Rng(seed), count=40))
+        w = fast(seed, variant=name, acks="all", truncate="epoch")
+        play(w, drawn(World, Rng(seed), NAMES, count=40))
         found += bool(w.problems)
-        if not w.problems and settle(w):
-            one, *rest = [values(log) for log in logs(w)]
-            found += any(other != one for other in rest) or not acknowledged(w, writes) <= set(one)
+        if not w.problems and w.settle():
+            one, *rest = w.values()
+            found += any(other != one for other in rest) or not w.clients.acknowledged() <= set(one)
     assert found >= 10
-
-
-def test_every_planted_bug_names_who_must_find_it_and_the_harmless_ones_nobody():
-    for name, variant in VARIANTS.items():
-        assert bool(variant.caught_by) is not name.startswith("harmless-"), name
-    assert sum(name.startswith("harmless-") for name in VARIANTS) == 5
-
-
-def test_a_variant_without_its_knob_is_refused_and_so_is_an_unknown_one():
-    with pytest.raises(ConfigError, match="acks=all"):
-        TARGET.core(node="a", members=NAMES, knobs=TARGET.knobs({}), variant="45-acks-after-local-append")
-    with pytest.raises(ConfigError, match="did you mean"):
-        TARGET.core(node="a", members=NAMES, knobs=TARGET.knobs({}), variant="01-state-not-writen")

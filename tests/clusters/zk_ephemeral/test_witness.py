@@ -6,12 +6,11 @@ from dethrone.clusters.targets.zk_ephemeral import tree
 from dethrone.clusters.targets.zk_ephemeral.log import LOG, Log
 from dethrone.clusters.targets.zk_ephemeral.target import TARGET
 from dethrone.harness.core.machine import Unlink
-from tests.clusters.zk_ephemeral.minisim import World
-from tests.clusters.zk_ephemeral.single import MEMBERS
+from tests.clusters.zk_ephemeral.spec import NAMES, World
 
 
 def witness(node="a"):
-    return TARGET.witness(node=node, members=MEMBERS)
+    return TARGET.witness(node=node, members=NAMES)
 
 
 def publish(epoch, leader="a"):
@@ -71,7 +70,7 @@ def test_the_log_is_read_off_the_disk_at_boot_and_at_every_write():
 
 def test_in_a_whole_cluster_witness_and_core_tell_the_same_elections():
     for profile in ("race", "controller"):
-        world = World(TARGET, MEMBERS, profile=profile, zookeeper_session_timeout_ms=2000)
+        world = World(NAMES, profile=profile, zookeeper_session_timeout_ms=2000)
         world.run(3000)
         for _ in range(3):
             (old,) = world.with_role()
@@ -83,7 +82,7 @@ def test_in_a_whole_cluster_witness_and_core_tell_the_same_elections():
             seen = [event.term for event in box.witnessed if event.name == "elected"]
             said = [note.data["term"] for note in box.notes if note.name == "elected"]
             assert sorted(set(seen)) == sorted(set(said))
-        assert len(world.leaders) == 4
+        assert len(world.judge.leaders) == 4
 
 
 def test_the_service_grants_an_epoch_when_it_confirms_it_and_its_disk_is_looked_at():
