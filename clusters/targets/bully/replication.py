@@ -41,17 +41,17 @@ class Replication:
 
     def load(self, disk: DiskImage) -> None:
         """Read the log; raises ``Unreadable``."""
-        self._disk(self.log.load(disk))
+        self._disk(self.log.start(disk))
         self._visible()
 
     @property
     def optime(self) -> int:
         """The wall-clock time of the last record, in ns; 0: none."""
-        return self.log.last_epoch
+        return self.log.last_term
 
     def optime_at(self, index: int) -> int:
         """That of a record; 0 before the first, -1 beyond the last."""
-        return -1 if index > self.log.end else self.log.records[index - 1].epoch if index else 0
+        return -1 if index > self.log.end else self.log.entries[index - 1].epoch if index else 0
 
     def begin(self) -> None:
         """A reign begins or ends, here or at another node."""
@@ -86,7 +86,7 @@ class Replication:
     def _push(self, peer: str) -> None:
         log = self.log
         at = min(self.prev.setdefault(peer, log.durable), log.durable)
-        records = tuple(log.records[at : min(log.durable, at + BATCH_MAX)])
+        records = tuple(log.entries[at : min(log.durable, at + BATCH_MAX)])
         self.number += 1
         self.sent[peer] = at + len(records)
         self.core.send(
@@ -101,7 +101,7 @@ class Replication:
             self.prev[src] = self.matched[src] = max(self.matched.get(src, 0), body.index)
             self.advance()
         else:
-            self.prev[src] = min(body.index, self.log.end_of(body.optime)[1])
+            self.prev[src] = min(body.index, self.log.end_of_term(body.optime)[1])
         if self.prev[src] < self.log.durable or not body.fits:
             self._push(src)
 
@@ -125,7 +125,7 @@ class Replication:
             return
         self.number = body.number
         if self.optime_at(body.index) != body.optime:
-            index = max(0, min(body.index - 1, log.end_of(body.optime)[1]))
+            index = max(0, min(body.index - 1, log.end_of_term(body.optime)[1]))
             core.send(src, m.Stored(body.reign, index, self.optime_at(index), fits=False))
             return
         for one in body.records:
@@ -148,15 +148,15 @@ class Replication:
         if end >= self.log.end:
             return
         self.core.note("rollback", start=end + 1, end=self.log.end)
-        self._disk(self.log.cut(end))
+        self._disk(self.log.cut_now(end))
         self.batches = {token: min(index, end) for token, index in self.batches.items()}
         self.agreed = min(self.agreed, end)
 
     # --- disk -----------------------------------------------------------------------------------------------------
 
     def _write(self) -> None:
-        if self.log.waiting and not self.batches:
-            self._disk(self.log.take())
+        if self.log.waits() and not self.batches:
+            self._disk(self.log.take_ops())
 
     def _disk(self, ops: tuple[Any, ...]) -> None:
         if ops:

@@ -293,7 +293,7 @@ class Node(KitNode):
     def write_log(self) -> None:
         """Hand what waits of the log to the disk, unless a batch is under way: then it shares the next one."""
         if self.log.target is None and self.log.waits():
-            self.start_batch(self.log.take(), "log")
+            self.start_batch(self.log.take_ops(), "log")
 
 
 def _nothing(node: Node, before: str, why: str) -> None:

@@ -19,7 +19,7 @@ from dethrone.harness.core.machine import CoreStatus, Glance, LogEnd
 
 def glance(n: Node) -> Glance:
     """The main fields of ``status``."""
-    end = (n.end_term + 1, n.log.end + 1)
+    end = (n.end_term + 1, n.log.last + 1)
     if n.votes_in_flight:
         return CANDIDATE, n.durable.term + 1, None, n.durable.voted_for, end, n.committed + 1
     return n.role, n.term + 1, n.leader, n.voted_for, end, n.committed + 1
@@ -54,7 +54,7 @@ def _extra(n: Node) -> dict[str, Any]:
         "currVoteFor": n.voted_for,
         "leaderId": n.leader,
         "ledgerBeginIndex": n.log.begin,
-        "ledgerEndIndex": n.log.end,
+        "ledgerEndIndex": n.log.last,
         "ledgerEndTerm": n.end_term,
         "committedIndex": n.committed,
         "knownMaxTermInGroup": n.known_max_term,

@@ -211,7 +211,7 @@ def _start(group: Group, disk: DiskImage) -> None:
     if group.log.path in disk and group.rules.syncs_log():
         ops.append(Fsync(group.log.path))
     if ops:
-        token = group.node.start_batch(group, tuple(ops), group.log.right)
+        token = group.node.start_batch(group, tuple(ops), group.log.end)
         group.node.out.append(Await(token))
     if path not in disk:
         group.persist("first")

@@ -282,7 +282,7 @@ class Group:
 
     def own_log(self) -> tuple[int, int]:
         """(last log term, last log position)."""
-        return self.log.last_term, self.log.right
+        return self.log.last_term, self.log.end
 
     def persist(self, why: WriteReason) -> None:
         """Write the metadata (``updateElectionMetadata``): everything that leaves from here on waits for it."""
@@ -307,7 +307,7 @@ class Group:
         """Hand the waiting records to the disk as one batch."""
         ops = self.log.take_ops()
         if ops:
-            self.node.start_batch(self, ops, self.log.right)
+            self.node.start_batch(self, ops, self.log.end)
 
     def log_batch(self) -> int:
         """The newest log batch of this group that is under way; 0: none is."""
@@ -328,7 +328,7 @@ class Group:
 
     def cut_log(self, position: int) -> list[int]:
         """Make ``position`` the right end; batches under way then make less durable. The removed entries' terms."""
-        terms = self.log.cut(position)
+        terms = [entry.term for entry in self.log.cut(position)]
         batches = self.node.batches
         for token, (group, what) in batches.items():
             if group is self and isinstance(what, int) and what > position:

@@ -103,12 +103,12 @@ def handle_append_entries(g: Group, src: str, m: AppendEntriesRequest) -> None:
         success, goes_on_at = append_entries(g, m)
         g.send(src, _answer(g, m, success=success, goes_on_at=goes_on_at))
         return
-    learn_commit(g, m.commit_position, matched=g.log.right)
-    g.send(src, _answer(g, m, success=True, goes_on_at=g.log.right))
+    learn_commit(g, m.commit_position, matched=g.log.end)
+    g.send(src, _answer(g, m, success=True, goes_on_at=g.log.end))
 
 
 def _answer(g: Group, m: AppendEntriesRequest, *, success: bool, goes_on_at: int) -> AppendEntriesResponse:
-    return AppendEntriesResponse(g.name, g.term, success, goes_on_at, g.log.right, g.me, m.entries_term, m.id)
+    return AppendEntriesResponse(g.name, g.term, success, goes_on_at, g.log.end, g.me, m.entries_term, m.id)
 
 
 def check_step_down(g: Group, term: int, leader: str) -> None:

@@ -23,7 +23,7 @@ def status_of(g: Group, now: Clocks) -> CoreStatus:
         term=g.durable.term if writing else g.term,
         leader=None if writing else g.leader,
         voted_for=g.durable.voted_for if writing else g.voted_for,
-        log_end=LogEnd(g.log.last_term, g.log.right),
+        log_end=LogEnd(g.log.last_term, g.log.end),
         commit=g.commit,
         group=g.label,
         timers=_timers(g, now),
@@ -47,8 +47,8 @@ def glance_of(g: Group) -> Glance:
     """The same of role, term, leader, vote, log end and commit."""
     log = g.log
     if g.writing > 0:
-        return FOLLOWER, g.durable.term, None, g.durable.voted_for, (log.last_term, log.right), g.commit
-    return g.role, g.term, g.leader, g.voted_for, (log.last_term, log.right), g.commit
+        return FOLLOWER, g.durable.term, None, g.durable.voted_for, (log.last_term, log.end), g.commit
+    return g.role, g.term, g.leader, g.voted_for, (log.last_term, log.end), g.commit
 
 
 def _timers(g: Group, now: Clocks) -> dict[str, int]:

@@ -117,7 +117,7 @@ def advance(n: Node, lead: Leading) -> None:
 def set_commit(n: Node, hw: int) -> None:
     """The high watermark moved, here or at the leader: apply new records, answer the waiting requests."""
     before, n.commit = n.commit, hw
-    entry_term = n.log.records[hw - 1].epoch if 0 < hw <= n.log.end else 0
+    entry_term = n.log.entries[hw - 1].epoch if 0 < hw <= n.log.end else 0
     n.note("commit", {"old": before, "new": hw, "entry_term": entry_term})
     lead = n.leading
     while n.applied < min(hw, n.log.end):
@@ -130,7 +130,7 @@ def set_commit(n: Node, hw: int) -> None:
 
 
 def _apply(n: Node, lead: Leading | None, offset: int) -> None:
-    record = n.log.records[offset]
+    record = n.log.entries[offset]
     n.applied = offset + 1
     command = record.command
     if isinstance(command, LeaderChange):

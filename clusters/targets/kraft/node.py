@@ -156,7 +156,7 @@ class Node(KitNode):
 
     def position(self) -> Position:
         """The end of the own log as it is."""
-        return self.log.last_epoch, self.log.end
+        return self.log.last_term, self.log.end
 
     # --- time -------------------------------------------------------------------------------------------------------
 

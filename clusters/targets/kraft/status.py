@@ -22,7 +22,7 @@ from dethrone.harness.core.machine import CoreStatus, Glance, LogEnd
 
 def glance(n: Node) -> Glance:
     """The main fields, without building the whole record."""
-    end = (n.log.last_epoch, n.log.end)
+    end = (n.log.last_term, n.log.end)
     if n.states_in_flight > 0:
         return UNATTACHED, n.durable.leader_epoch, None, n.who(n.durable.voted_id), end, n.commit
     return n.state, n.epoch, n.who(n.leader), n.who(n.voted), end, n.commit

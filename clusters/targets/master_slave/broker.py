@@ -116,7 +116,7 @@ class BrokerCore(KitNode, KitCore["BrokerCore"]):
     def load(self, disk: DiskImage) -> None:
         """Read the configuration and the log."""
         self.place = self.rules.load_place(lambda: load_place(disk), self.place)
-        ops = self.log.load(disk)
+        ops = self.log.start(disk)
         if ops:
             self.out.append(Await(self.batch(ops)))
         self._take_place(self.place)
@@ -241,7 +241,7 @@ class BrokerCore(KitNode, KitCore["BrokerCore"]):
             self._tell_master()
 
     def _cut(self, end: int) -> None:
-        ops = self.log.cut(end)
+        ops = self.log.cut_now(end)
         for token, index in self.batches.items():
             self.batches[token] = min(index, end)
         if ops:
@@ -277,14 +277,14 @@ class BrokerCore(KitNode, KitCore["BrokerCore"]):
         if not (fresh or always):
             return
         offset = min(slave.acked, log.durable)
-        records = tuple(log.records[offset : min(log.durable, offset + self.rules.records_max())])
+        records = tuple(log.entries[offset : min(log.durable, offset + self.rules.records_max())])
         slave.end = offset + len(records)
         slave.sent = self.mono
         self.out.append(Send(name, m.HaTransfer(offset, records, log.end, slave.acked)))
 
     def slave_available(self) -> bool:
         """Whether a slave is there that counts for synchronous sends."""
-        size = self.log.ends[-1] if self.log.ends else 0
+        size = self.log.size
         for slave in self.slaves.values():
             behind = size - (self.log.ends[slave.acked - 1] if slave.acked else 0)
             if self.rules.slave_available(behind):
@@ -382,10 +382,10 @@ class BrokerCore(KitNode, KitCore["BrokerCore"]):
 
     def write(self) -> None:
         """Hand what waits in the log to the disk, once it is free."""
-        if self.log.waiting and not self.batches:
+        if self.log.waits() and not self.batches:
             self.token += 1
             self.batches[self.token] = self.log.end
-            self.out.append(Disk(self.token, self.log.take()))
+            self.out.append(Disk(self.token, self.log.take_ops()))
 
     def disk_done(self, done: DiskDone) -> None:
         """A batch succeeded or failed."""

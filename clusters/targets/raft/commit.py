@@ -44,7 +44,7 @@ def advance(n: Node) -> None:
     if len(stored) < need:
         return
     stored.sort()
-    index = min(stored[-need], n.log.last_index)
+    index = min(stored[-need], n.log.end)
     if index <= n.commit or not n.rules.may_commit(n.log.term_at(index), n.term):
         return
     set_commit(n, index)
@@ -64,7 +64,7 @@ def set_commit(n: Node, index: int) -> None:
                 members = {"voters": list(config.voters), "learners": list(config.learners)}
                 n.note("config", {"what": "committed", "index": at, **members})
     lead = n.leading
-    end = min(index, n.log.last_index)
+    end = min(index, n.log.end)
     while n.applied < end:
         _apply(n, lead, n.applied + 1)
     if lead is None:

@@ -129,7 +129,7 @@ class RaftCore(KitCore[Node]):
         if n.votes_in_flight:
             return glance(n)
         log = n.log
-        return n.role, n.term, n.leader, n.voted_for, (log.last_term, log.last_index), n.commit
+        return n.role, n.term, n.leader, n.voted_for, (log.last_term, log.end), n.commit
 
 
 def _load(n: Node, disk: DiskImage) -> HardState:
@@ -182,7 +182,7 @@ def _disk_done(n: Node, done: DiskDone) -> None:
             on_own_vote(n)
         return
     n.log.durable = max(n.log.durable, what)
-    if n.log.records or n.log.ops:
+    if n.log.waits():
         n.write_log()
     if n.leading is not None:
         advance(n)

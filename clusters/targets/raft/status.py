@@ -28,7 +28,7 @@ def status(n: Node, now: Clocks) -> CoreStatus:
         term=n.durable.term if writing else n.term,
         leader=None if writing else n.leader,
         voted_for=n.durable.voted_for if writing else n.voted_for,
-        log_end=LogEnd(n.log.last_term, n.log.last_index),
+        log_end=LogEnd(n.log.last_term, n.log.end),
         commit=n.commit,
         timers=_timers(n),
         counters=dict(n.counters),
@@ -38,7 +38,7 @@ def status(n: Node, now: Clocks) -> CoreStatus:
 
 def glance(n: Node) -> Glance:
     """The main fields of ``status``."""
-    end = (n.log.last_term, n.log.last_index)
+    end = (n.log.last_term, n.log.end)
     if n.votes_in_flight > 0:
         return FOLLOWER, n.durable.term, None, n.durable.voted_for, end, n.commit
     return n.role, n.term, n.leader, n.voted_for, end, n.commit

@@ -113,11 +113,11 @@ class BrokerCore(KitNode, KitCore["BrokerCore"]):
     def load(self, disk: DiskImage) -> None:
         """Load the log, open a session."""
         self.run = self.rng.below(1 << 52)
-        ops = self.log.load(disk)
+        ops = self.log.start(disk)
         self.checkpoint_hw = self.log.hw
         if ops:
             self.out.append(Await(self.batch(ops)))
-        self.note("start", {"log_end": self.log.end, "last_epoch": self.log.last_epoch, "hw": self.log.hw})
+        self.note("start", {"log_end": self.log.end, "last_epoch": self.log.last_term, "hw": self.log.hw})
         self.session.open()
 
     def late(self, timer: str) -> None:
@@ -206,7 +206,7 @@ class BrokerCore(KitNode, KitCore["BrokerCore"]):
             return
         log = self.log
         log.durable = max(log.durable, min(index, log.end))
-        if log.waiting and not self.batches:
+        if log.waits() and not self.batches:
             self._start_batch()
         if self.leading is not None:
             replica.advance(self, self.leading)
@@ -328,13 +328,13 @@ class BrokerCore(KitNode, KitCore["BrokerCore"]):
 
     def write_log(self) -> None:
         """Write what waits; while a batch is under way, what comes meanwhile waits for it."""
-        if self.log.waiting and not self.batches:
+        if self.log.waits() and not self.batches:
             self._start_batch()
 
     def _start_batch(self) -> None:
         self.token += 1
         self.batches[self.token] = self.log.end
-        self.out.append(Disk(self.token, self.log.take()))
+        self.out.append(Disk(self.token, self.log.take_ops()))
 
     def hw_moved(self) -> None:
         """The high watermark moved: it is written down once in a while."""
@@ -377,7 +377,7 @@ class BrokerCore(KitNode, KitCore["BrokerCore"]):
             term=self.term,
             leader=self.leader,
             voted_for=None,
-            log_end=LogEnd(log.last_epoch, log.end),
+            log_end=LogEnd(log.last_term, log.end),
             commit=log.hw,
             hw=log.hw,
             counters=dict(self.counters),
@@ -387,4 +387,4 @@ class BrokerCore(KitNode, KitCore["BrokerCore"]):
     def glance(self) -> Glance:
         """Its main fields."""
         log = self.log
-        return self.role, self.term, self.leader, None, (log.last_epoch, log.end), log.hw
+        return self.role, self.term, self.leader, None, (log.last_term, log.end), log.hw

@@ -171,7 +171,7 @@ def answer_fetch(b: BrokerCore, leading: Leadership, src: str, body: m.Fetch, *,
     if not late and body.log_end >= log.durable and body.hw >= min(log.hw, body.log_end):
         return False
     last = min(log.durable, body.log_end + b.rules.records_max())
-    records = tuple(log.records[body.log_end : last])
+    records = tuple(log.entries[body.log_end : last])
     b.send(src, m.FetchReply(m.FETCH_OK, b.term, body.seq, log.hw, records, in_isr=src in leading.isr))
     return True
 
@@ -327,7 +327,7 @@ def fetch(b: BrokerCore) -> None:
     b.fetch_seq += 1
     log = b.log
     end = b.rules.fetch_position(durable=log.durable, written=log.end)
-    last = log.records[end - 1].epoch if end else 0
+    last = log.entries[end - 1].epoch if end else 0
     b.send(b.leader, m.Fetch(b.term, end, last, log.hw, b.run, b.fetch_seq))
     b.out.append(SetTimer(FETCH, b.mono + b.rules.fetch_wait() + b.knobs.call_retry))
 
@@ -352,7 +352,7 @@ def on_fetch_reply(b: BrokerCore, src: str, body: m.FetchReply) -> None:
             b.set_term(term)
         b.in_isr = body.in_isr
         for one in body.records:
-            if one.index == log.end + 1 and b.rules.accepts_epoch(log.last_epoch, one.epoch):
+            if one.index == log.end + 1 and b.rules.accepts_epoch(log.last_term, one.epoch):
                 log.append(one)
         hw = b.rules.follower_hw(hw=log.hw, leader_hw=body.hw, log_end=log.end)
         if hw != log.hw:
@@ -367,7 +367,7 @@ def on_fetch_reply(b: BrokerCore, src: str, body: m.FetchReply) -> None:
         else:
             fetch(b)
     elif body.code == m.DIVERGING:
-        cut(b, min(body.end, log.end_of(body.end_epoch)[1]), "diverging")
+        cut(b, min(body.end, log.end_of_term(body.end_epoch)[1]), "diverging")
         _fetch_after_cut(b)
     elif body.code == m.OUT_OF_RANGE:
         cut(b, body.end, "out of range")
@@ -386,7 +386,7 @@ def cut(b: BrokerCore, end: int, why: str) -> None:
     if end >= log.end:
         return
     b.note("truncated", {"from": end + 1, "to": log.end, "why": why, "hw": log.hw})
-    ops = log.cut(end)
+    ops = log.cut_now(end)
     for token, index in b.batches.items():
         b.batches[token] = min(index, end)
     if ops:

@@ -255,7 +255,7 @@ def test_a_follower_drops_what_follows_the_common_point():
     assert node.sent(m.Stored) == [("n4", m.Stored(10, 1, 1, fits=False))]
     node.hear("n4", m.Entries(10, 2, 1, 1, (Record(2, 7, Append("k", 9)),), 2, 0))
     assert "rollback" in node.said()
-    assert [one.epoch for one in node.core.data.log.records] == [1, 7]
+    assert [one.epoch for one in node.core.data.log.entries] == [1, 7]
     node.hear("n5", m.Entries(9, 5, 0, 0, old, 3, 0))
     assert node.core.data.log.end == 2
 

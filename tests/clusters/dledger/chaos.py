@@ -104,8 +104,8 @@ def converged(world):
     leader = world.leader()
     if leader is None:
         return False
-    last = world.boxes[leader].node.log.end
+    last = world.boxes[leader].node.log.last
     return all(
-        box.alive and box.node.leader == leader and box.node.committed == box.node.log.end == last
+        box.alive and box.node.leader == leader and box.node.committed == box.node.log.last == last
         for box in world.boxes.values()
     )

@@ -431,7 +431,7 @@ class World:
         log = box.node.log
         for index, (term, digest, in_term) in self.committed.items():
             if in_term + 1 < event.term and (
-                index > log.end or (log.entries[index].term, log.digests[index]) != (term, digest)
+                index > log.last or (log.entries[index].term, log.digests[index]) != (term, digest)
             ):
                 self.problems.append(f"INV-4: {box.name} leads term {event.term} without entry {index} of {term}")
                 return
@@ -446,9 +446,9 @@ class World:
             return
         if committed < before:
             self.problems.append(f"INV-5: commit of {box.name} goes back to {committed}")
-        if committed > node.log.end:
+        if committed > node.log.last:
             self.problems.append(f"INV-5: {box.name} committed {committed} beyond its log")
-        for index in range(before + 1, min(committed, node.log.end) + 1):
+        for index in range(before + 1, min(committed, node.log.last) + 1):
             found = (node.log.entries[index].term, node.log.digests[index])
             known = self.committed.setdefault(index, (*found, node.term))
             if known[:2] != found:
@@ -461,7 +461,7 @@ class World:
         for i, one in enumerate(logs):
             for other in logs[i + 1 :]:
                 last = -1
-                for index in range(min(one.end, other.end) + 1):
+                for index in range(min(one.last, other.last) + 1):
                     if one.entries[index].term == other.entries[index].term:
                         last = index
                 if one.digests[: last + 1] != other.digests[: last + 1]:

@@ -419,7 +419,7 @@ class World:
         for (where, index), (term, digest) in self.committed.items():
             if where != name or self.committed_in[where, index] >= event.term:
                 continue
-            if index > log.right or (log.term_at(index - 1), log.digests[index - 1]) != (term, digest):
+            if index > log.end or (log.term_at(index), log.digests[index - 1]) != (term, digest):
                 self.problems.append(f"INV-4: {box.name} leads term {event.term} without entry {index} of {term}")
                 return
 
@@ -428,10 +428,10 @@ class World:
             before = self.seen[box.name, group.name]
             if group.commit < before:
                 self.problems.append(f"INV-5: commit of {box.name} goes back to {group.commit}")
-            if group.commit > group.log.right:
+            if group.commit > group.log.end:
                 self.problems.append(f"INV-5: commit of {box.name} is beyond its log")
-            for index in range(before + 1, min(group.commit, group.log.right) + 1):
-                found = (group.log.term_at(index - 1), group.log.digests[index - 1])
+            for index in range(before + 1, min(group.commit, group.log.end) + 1):
+                found = (group.log.term_at(index), group.log.digests[index - 1])
                 if self.committed.setdefault((group.name, index), found) != found:
                     self.problems.append(f"INV-5: entry {index} at {box.name} is another one elsewhere")
                 self.committed_in.setdefault((group.name, index), group.term)
@@ -446,8 +446,8 @@ class World:
             for i, one in enumerate(logs):
                 for other in logs[i + 1 :]:
                     last = 0
-                    for at in range(min(one.right, other.right)):
-                        if one.term_at(at) == other.term_at(at):
+                    for at in range(min(one.end, other.end)):
+                        if one.term_at(at + 1) == other.term_at(at + 1):
                             last = at + 1
                     if one.digests[:last] != other.digests[:last]:
                         return False

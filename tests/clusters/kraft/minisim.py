@@ -443,7 +443,7 @@ class World:
         log = box.node.log
         for index, (epoch, digest) in self.committed.items():
             if self.committed_in[index] < event.term and (
-                index > log.end or (log.records[index - 1].epoch, log.digests[index - 1]) != (epoch, digest)
+                index > log.end or (log.entries[index - 1].epoch, log.digests[index - 1]) != (epoch, digest)
             ):
                 self.problems.append(f"INV-4: {box.name} leads epoch {event.term} without record {index} of {epoch}")
                 return
@@ -456,7 +456,7 @@ class World:
         if node.commit > node.log.end:
             self.problems.append(f"INV-5: commit of {box.name} is {node.commit}, its log ends at {node.log.end}")
         for index in range(before + 1, min(node.commit, node.log.end) + 1):
-            found = (node.log.records[index - 1].epoch, node.log.digests[index - 1])
+            found = (node.log.entries[index - 1].epoch, node.log.digests[index - 1])
             if self.committed.setdefault(index, found) != found:
                 self.problems.append(f"INV-5: record {index} is {found} at {box.name}, not {self.committed[index]}")
             self.committed_in.setdefault(index, node.epoch)
@@ -472,7 +472,7 @@ class World:
             for other in logs[i + 1 :]:
                 last = 0
                 for index in range(1, min(one.end, other.end) + 1):
-                    if one.records[index - 1].epoch == other.records[index - 1].epoch:
+                    if one.entries[index - 1].epoch == other.entries[index - 1].epoch:
                         last = index
                 if one.digests[:last] != other.digests[:last]:
                     return False

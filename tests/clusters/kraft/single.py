@@ -131,7 +131,7 @@ class One:
         """A replica fetches from there."""
         node = self.node
         if last_epoch is None:
-            last_epoch = node.log.records[offset - 1].epoch if offset else 0
+            last_epoch = node.log.entries[offset - 1].epoch if offset else 0
         request = FetchRequest(
             correlation, node.ids.get(src, 99), CLUSTER, wait, epoch or node.epoch, offset, last_epoch
         )

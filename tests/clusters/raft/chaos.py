@@ -117,8 +117,8 @@ def converged(world):
     leader = world.leader()
     if leader is None:
         return False
-    last = world.boxes[leader].node.log.last_index
+    last = world.boxes[leader].node.log.end
     return all(
-        box.alive and box.node.leader == leader and box.node.commit == box.node.log.last_index == last
+        box.alive and box.node.leader == leader and box.node.commit == box.node.log.end == last
         for box in world.boxes.values()
     )

@@ -416,7 +416,7 @@ class World:
         log = box.node.log
         for index, (term, digest) in self.committed.items():
             if self.committed_in[index] < event.term and (
-                index > log.last_index or (log.term_at(index), log.digests[index - 1]) != (term, digest)
+                index > log.end or (log.term_at(index), log.digests[index - 1]) != (term, digest)
             ):
                 self.problems.append(f"INV-4: {box.name} leads term {event.term} without entry {index} of {term}")
                 return
@@ -426,7 +426,7 @@ class World:
         before = self.seen[box.name]
         if node.commit < before:
             self.problems.append(f"INV-5: commit of {box.name} goes back to {node.commit}")
-        for index in range(before + 1, min(node.commit, node.log.last_index) + 1):
+        for index in range(before + 1, min(node.commit, node.log.end) + 1):
             found = (node.log.term_at(index), node.log.digests[index - 1])
             if self.committed.setdefault(index, found) != found:
                 self.problems.append(
@@ -445,7 +445,7 @@ class World:
         for i, one in enumerate(logs):
             for other in logs[i + 1 :]:
                 last = 0
-                for index in range(1, min(one.last_index, other.last_index) + 1):
+                for index in range(1, min(one.end, other.end) + 1):
                     if one.term_at(index) == other.term_at(index):
                         last = index
                 if one.digests[:last] != other.digests[:last]:

@@ -97,7 +97,7 @@ class One:
         """Hear a heartbeat of that leader, matching the own log."""
         node = self.node
         term = node.term if term is None else term
-        return self.hear(leader, heartbeat(leader, term, node.log.last_index, node.log.last_term, **more))
+        return self.hear(leader, heartbeat(leader, term, node.log.end, node.log.last_term, **more))
 
     def lead(self, *, votes="BC"):
         """Win an election with those votes and commit nothing yet."""

@@ -11,7 +11,7 @@ from tests.clusters.raft.single import One, answer, heartbeat, names, note, repl
 def ack(one, src, *, seq=None, ok=True, index=None):
     node = one.node
     seq = node.leading.seq if seq is None else seq
-    return one.hear(src, AppendReply(node.term, ok, node.log.last_index if index is None else index, 0, seq))
+    return one.hear(src, AppendReply(node.term, ok, node.log.end if index is None else index, 0, seq))
 
 
 def leader(**more):

@@ -135,4 +135,4 @@ def logs(w):
 
 def values(log):
     """What a log holds."""
-    return [one.command.value for one in log.records]
+    return [one.command.value for one in log.entries]

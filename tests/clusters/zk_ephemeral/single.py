@@ -118,7 +118,7 @@ class One:
         """A follower's fetch."""
         core = self.core
         core_epoch = core.term if epoch is None else epoch
-        last = (core.log.records[end - 1].epoch if end else 0) if last_epoch is None else last_epoch
+        last = (core.log.entries[end - 1].epoch if end else 0) if last_epoch is None else last_epoch
         self.seq = getattr(self, "seq", 0) + 1
         return self.hear(who, m.Fetch(core_epoch, end, last, hw, 1, seq or self.seq))
 
