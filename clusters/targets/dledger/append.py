@@ -8,14 +8,14 @@ Source: DLedger 0.2.7, ``DLedgerServer.handleAppend``, ``DLedgerEntryPusher.Quor
 
 from __future__ import annotations
 
-from dethrone.clusters.targets.client_api import Append, Failed, NotLeader, Ok, Refused, Unknown
+from dethrone.clusters.targets.client_api import Append, NotLeader, Ok, Refused, Unknown
 from dethrone.clusters.targets.dledger import messages as m
 from dethrone.clusters.targets.dledger import push
 from dethrone.clusters.targets.dledger.leading import Leading, Pending
-from dethrone.clusters.targets.dledger.machine import Machine, Refusal
 from dethrone.clusters.targets.dledger.messages import Command, Entry, Noop
 from dethrone.clusters.targets.dledger.node import ACKS, CHECKPOINT, Node
 from dethrone.clusters.targets.dledger.rules import LEADER
+from dethrone.clusters.targets.kit.machine import Machine
 from dethrone.harness.core.machine import SetTimer
 
 
@@ -138,19 +138,15 @@ def apply(n: Node) -> None:
     pending = n.pending
     for index in range(n.applied + 1, min(n.committed, n.log.last) + 1):
         entry = n.log.entries[index]
-        result = n.machine.apply(entry.command)
+        result = n.machine.apply(index + 1, entry.command)
         n.applied = index
         item = pending.pop(index, None) if pending else None
         if item is None:
             continue
         if item.term != entry.term:
             _unknown(n, index, item, m.TERM_CHANGED)
-        elif isinstance(result, Refusal):
-            n.reply(item.request, Failed(result.why))
         else:
-            n.note("write_acked", {"index": index + 1, "term": entry.term + 1})
-            value = index + 1 if type(entry.command) is Append else result
-            n.reply(item.request, Ok(value, index + 1, entry.term + 1))
+            n.answer(item.request, result, index + 1, entry.term + 1)
 
 
 def reapply(n: Node) -> None:

@@ -56,7 +56,7 @@ def _get_index(n: Node, request: int, key: str) -> None:
 def _get_key(n: Node, lead: Leading, request: int, key: str) -> None:
     if not n.knobs.get_committed_only:
         n.note("get", {"key": key, "committed": n.committed == n.log.last})
-        n.reply(request, Ok(n.machine.read_with(key, n.log.entries[n.applied + 1 :])))
+        n.reply(request, Ok(n.machine.read_after(key, (entry.command for entry in n.log.entries[n.applied + 1 :]))))
     elif n.committed < lead.inherited:
         n.note("get", {"key": key, "committed": False, "code": m.LEADER_NOT_READY})
         n.reply(request, Failed(m.words(m.LEADER_NOT_READY)))

@@ -22,12 +22,12 @@ from typing import Any
 from dethrone.clusters.targets.dledger.knobs import DledgerKnobs
 from dethrone.clusters.targets.dledger.leading import Leading, Pending
 from dethrone.clusters.targets.dledger.log import Log
-from dethrone.clusters.targets.dledger.machine import Machine
 from dethrone.clusters.targets.dledger.messages import PushEntryRequest, PushEntryResponse
 from dethrone.clusters.targets.dledger.rules import CANDIDATE, FOLLOWER, LEADER, NEVER, Rules
 from dethrone.clusters.targets.dledger.storage import TermState, term_bytes, term_ops
 from dethrone.clusters.targets.dledger.tally import WAIT_TO_REVOTE, Campaign, Round
 from dethrone.clusters.targets.kit.core import KitNode
+from dethrone.clusters.targets.kit.machine import Machine
 from dethrone.harness.core.clock import Ns
 from dethrone.harness.core.machine import Await, DiskOp, Note, SetTimer
 

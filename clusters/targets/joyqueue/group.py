@@ -19,7 +19,7 @@ from dethrone.clusters.targets.joyqueue.messages import JoyQueueMessage
 from dethrone.clusters.targets.joyqueue.node import FAR, Node
 from dethrone.clusters.targets.joyqueue.rules import WriteReason, members_of
 from dethrone.clusters.targets.joyqueue.storage import LOG, Metadata, Stored, metadata_ops
-from dethrone.clusters.targets.raft.machine import Machine
+from dethrone.clusters.targets.kit.machine import Machine
 from dethrone.harness.core.clock import Ns
 from dethrone.harness.core.machine import Await, Note, Reply, Send, SetTimer
 

@@ -34,7 +34,7 @@ from dethrone.clusters.targets.joyqueue.messages import (
     JoyQueueAnswer,
 )
 from dethrone.clusters.targets.joyqueue.node import Call, Task
-from dethrone.clusters.targets.raft.machine import Refusal
+from dethrone.clusters.targets.kit.machine import Refusal
 
 PENDING_MAX = 10_000
 _LEADING = frozenset((LEADER, TRANSFERRING))
@@ -239,7 +239,7 @@ def set_commit(g: Group, position: int) -> None:
     while g.applied < end:
         entry = g.log.entries[g.applied]
         g.applied += 1
-        result = g.machine.apply(g.applied, entry.command, g.node.mono)
+        result = g.machine.apply(g.applied, entry.command)
         request = g.pending.pop(g.applied, None)
         if request is None:
             continue

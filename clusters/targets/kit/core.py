@@ -14,22 +14,28 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Generic, TypeVar
 
+from dethrone.clusters.targets.client_api import Failed, Ok
 from dethrone.clusters.targets.kit.files import Unreadable
+from dethrone.clusters.targets.kit.machine import Refusal
 from dethrone.harness.core.clock import Clocks, Ns
 from dethrone.harness.core.machine import (
     CoreEvent,
+    CoreStatus,
     Disk,
     DiskDone,
     DiskImage,
     DiskOp,
     Effect,
     Fired,
+    Glance,
     Halt,
+    LogEnd,
     Message,
     Reply,
     Request,
     Send,
     SendFailed,
+    SetTimer,
 )
 from dethrone.harness.core.rng import Rng
 
@@ -61,6 +67,18 @@ class KitNode:
         """Append an answer to a client."""
         self.out.append(Reply(request, body))
 
+    def note(self, name: str, data: Mapping[str, Any]) -> None:
+        """Append a trace event, with what each of the protocol's carries."""
+        raise NotImplementedError
+
+    def answer(self, request: int, result: Any, index: int, term: int) -> None:
+        """Append a client's answer: what the state machine made of its command, as entry ``index`` of the log."""
+        if isinstance(result, Refusal):
+            self.reply(request, Failed(result.why))
+        else:
+            self.note("write_acked", {"index": index, "term": term})
+            self.reply(request, Ok(result, index, term))
+
     def count(self, name: str) -> None:
         """One more of these; shown in ``status``."""
         self.counters[name] = self.counters.get(name, 0) + 1
@@ -70,11 +88,21 @@ class KitNode:
         self.halted = True
         self.out.append(Halt(reason))
 
+    def timer(self, name: str, after: Ns | None) -> None:
+        """Have it ring after so long; None: not at all."""
+        self.out.append(SetTimer(name, None if after is None else self.mono + after))
+
     def batch(self, ops: tuple[DiskOp, ...]) -> int:
         """Append a disk batch without a barrier; its token."""
         self.token += 1
         self.out.append(Disk(self.token, ops))
         return self.token
+
+
+def status_of(main: Glance, **more: Any) -> CoreStatus:
+    """The observer record with these main fields."""
+    role, term, leader, voted_for, end, commit = main
+    return CoreStatus(role, term, leader, voted_for, LogEnd(*end), commit, **more)
 
 
 N = TypeVar("N", bound=KitNode)

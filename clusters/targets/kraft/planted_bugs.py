@@ -1,8 +1,14 @@
-"""The planted bugs, and the harmless builds: each class overrides the rule that its name and its mistake are listed on.
+"""The planted bugs, and the harmless builds, which must raise no alarm: each class overrides the rule that it breaks.
 
-Guarantees: a bug's number means the same mistake in every protocol (docs/sources.md, planted-bugs); a comment names the
-real systems that made it. Out of scope: bugs without a counterpart here.
-The honest build never refers to this module.
+Guarantees: each build breaks one rule, or two that make one mistake, is named by
+its number (docs/sources.md, planted-bugs; ``plain``: no number, but shown by nearly any schedule) and states what it
+shows nothing without. It inherits the promise of its profile. Not applicable here:
+
+* 07: the original deletes an unreadable file itself; 18, 35, 36, 37: no pre-vote; 47, 49, 51: no leases;
+* 27: a node that refuses a leader just campaigns again, won or lost: without pre-vote nothing prevents that;
+* 39: no request is repeated within an epoch, for its time-out outlasts the election timer;
+* 44: an answer holds the records after the requested offset, and a late one is dropped;
+* 53, 54: the voters are static; 56: a leader's own reads carry no promise; 58: there is one loop only.
 """
 
 # ruff: noqa: ARG002, D101, D102 - `says` and `rules` document them; a mistake often ignores its arguments

@@ -1,6 +1,9 @@
-"""The overridden rules of the deliberately broken builds, one class per mistake, and of the harmless ones.
+"""The planted bugs, and the harmless builds, which must raise no alarm: each class overrides the rule that it breaks.
 
-Guarantees: each class overrides the one rule that its variant is named for.
+Guarantees: a bug's number means the same mistake in every protocol (docs/sources.md, planted-bugs). Nothing votes,
+campaigns or commits by quorum here, so most numbers have no counterpart. 07 has none as the only file besides the
+messages is the operator's: after a change of roles the honest build diverges, too (MS-B4). Where the base loses
+acknowledged writes by itself (asynchronous copies), ``advised`` names knobs under which it does not.
 """
 
 # ruff: noqa: ARG002, D101, D102 - `says` and `rules` document them; a mistake often ignores its arguments

@@ -1,6 +1,6 @@
 """Every rule of the naming Raft that a planted bug or a flip may override, one small pure method each.
 
-Guarantees: the honest build is exactly this class, with the faults of the original; a variant (`variants`) overrides
+Guarantees: the honest build is exactly this class, with the faults of the original; a variant (`planted_bugs`) overrides
 the rule that it is named for, and nothing else decides what the rule decides. Rules take values and return values; only
 the dues draw, from the generator that they are given. Out of scope: what no knob and no flip changes; the handlers hold
 that.

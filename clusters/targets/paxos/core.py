@@ -101,7 +101,7 @@ class PaxosCore(KitCore[Node]):
                 raise Unreadable(f"{FILE} file: {error}") from error
             _make_durable(n, disk, loaded)
         n.cnt = loaded.cnt
-        n.note(
+        n.trace(
             "start",
             0,
             {
@@ -119,7 +119,7 @@ class PaxosCore(KitCore[Node]):
             inst = n.instance(number)
             inst.chosen_id, inst.chosen = ident, value
             told = {"id": ident, "value": shown(value), "kind": kind_of(value), "acceptors": [], "source": "disk"}
-            n.note("learned", number, told)
+            n.trace("learned", number, told)
             learner.settle(n, inst, [])
         for number, state in sorted(loaded.acceptors.items()):
             if n.accepting and state.accepted_value is not None:
@@ -153,7 +153,7 @@ class PaxosCore(KitCore[Node]):
 
     def violation(self, data: dict[str, Any]) -> None:
         """Trace what no node of this protocol does."""
-        self.node.note("violation", 0, data)
+        self.node.trace("violation", 0, data)
 
     def settle(self) -> None:
         """What the own acceptor answered to the own proposer and learner."""
@@ -239,16 +239,16 @@ def _disk_done(n: Node, done: DiskDone) -> None:
         return
     records, local = batch
     if done.error is not None:
-        n.note("persist_failed", 0, {"file": FILE, "error": done.error})
+        n.trace("persist_failed", 0, {"file": FILE, "error": done.error})
         if n.rules.on_persist_error() == "halt":
             n.halt(f"{FILE} file: {done.error}")
             return
     else:
         for record in records:
             if isinstance(record, Counted):
-                n.note("persisted", 0, {"cnt": record.cnt})
+                n.trace("persisted", 0, {"cnt": record.cnt})
             elif isinstance(record, Stored):
-                n.note("persisted", record.instance, {"max_id": record.max_id, "accepted_id": record.id})
+                n.trace("persisted", record.instance, {"max_id": record.max_id, "accepted_id": record.id})
             elif isinstance(record, storage.Promised):
-                n.note("persisted", record.instance, {"max_id": record.max_id})
+                n.trace("persisted", record.instance, {"max_id": record.max_id})
     n.local.extend(local)

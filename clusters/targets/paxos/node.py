@@ -184,7 +184,7 @@ class Node(KitNode):
 
     # --- saying -------------------------------------------------------------------------------------------------
 
-    def note(self, name: str, instance: int, data: dict[str, Any]) -> None:
+    def trace(self, name: str, instance: int, data: dict[str, Any]) -> None:
         """A trace event; its term is the instance, or the epoch that the instance decides."""
         data["instance"] = instance
         self.out.append(Note(name, abs(instance), self.role(), data))

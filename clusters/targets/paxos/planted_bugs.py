@@ -1,7 +1,11 @@
-"""The rules of the planted bugs, and of the harmless builds: each class overrides what it is named for.
+"""The planted bugs, and the harmless builds, which must raise no alarm: each class overrides the rule that it breaks.
 
-Guarantees: a bug's number means the same mistake in every protocol (docs/sources.md, planted-bugs), carried over: a
-promise or an acceptance is Paxos' vote, an acceptor's report is its log check.
+Guarantees: each build breaks one rule (21, 22, 25 and 44 two, of which one lets
+the other show) and is named by its number (docs/sources.md, planted-bugs; ``plain``: no number; ``px``: a known
+weakness of Paxos). It inherits the promise of its profile. Numbers about leaders that step down, leases, pre-votes,
+membership and log ends have no counterpart here. 06 has none as the file is only appended to; 33 and 34 have none as
+equal waits split nothing: of attempts that begin together the highest number wins, and its PROPOSE is ahead of a
+loser's next PREPARE by at least the shortest back-off. Out of scope: finding the bugs, which is the exam's task.
 """
 
 # ruff: noqa: D101, D102 - `says` and `rules` document them; a mistake often ignores its arguments

@@ -1,6 +1,6 @@
 """Every rule of Paxos that a planted bug or a flip may override, one small method each.
 
-Guarantees: the honest build is exactly this class; a variant (`variants`) overrides the rule that it is named for, and
+Guarantees: the honest build is exactly this class; a variant (`planted_bugs`) overrides the rule that it is named for, and
 nothing else decides what the rule decides. Rules take values and return values; only `backoff` and `silence` draw, from
 the generator that they are given. Out of scope: what no knob and no variant changes; the handlers hold that.
 

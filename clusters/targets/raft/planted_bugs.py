@@ -1,7 +1,10 @@
-"""The planted bugs, and the harmless builds: each class overrides the rule that its name and its mistake are listed on.
+"""The planted bugs, and the harmless builds, which must raise no alarm: each class overrides the rule that it breaks.
 
-Guarantees: a bug's number means the same mistake in every protocol (docs/sources.md, planted-bugs); a comment names the
-real systems that made it. Out of scope: bugs without a counterpart here.
+Guarantees: each build breaks one rule (37: the two that make its deadlock), is
+named by its number (docs/sources.md, planted-bugs) and names the knobs without which it shows nothing. It inherits the
+promise of its profile. Bugs without a number: ``plain`` shows under nearly any schedule, so that each checker can be
+accepted on live clusters; ``clients`` leaves the election intact and shows in what clients of one workload see. Out of
+scope: finding the bugs, which is the exam's task.
 """
 
 # ruff: noqa: ARG002, D101, D102 - `says` and `rules` document them; a mistake often ignores its arguments

@@ -1,6 +1,6 @@
 """Every rule of Raft that a planted bug may override, one small pure method each.
 
-Guarantees: the honest build is exactly this class; a variant (`variants`) overrides the one rule that it is named for,
+Guarantees: the honest build is exactly this class; a variant (`planted_bugs`) overrides the one rule that it is named for,
 and nothing else decides what the rule decides. Rules take values and return values; only `deadline` draws, from the
 generator that it is given. Out of scope: what no knob and no variant changes; the handlers hold that.
 

@@ -10,7 +10,6 @@ from dethrone.clusters.targets.dledger.rules import Rules
 from dethrone.clusters.targets.dledger.storage import TermState
 from dethrone.clusters.targets.dledger.tally import Campaign
 from dethrone.clusters.targets.dledger.target import TARGET
-from dethrone.clusters.targets.dledger.variants import VARIANTS
 from dethrone.harness.core.errors import ConfigError
 from dethrone.harness.core.machine import Message
 from dethrone.harness.core.rng import Rng
@@ -18,7 +17,7 @@ from tests.clusters.dledger.chaos import drawn, led, mend, play
 from tests.clusters.dledger.minisim import World
 from tests.clusters.dledger.test_known_weaknesses import old_entry_on_a_majority
 
-HARMLESS = [name for name in VARIANTS if name.startswith("harmless")]
+HARMLESS = [name for name in TARGET.planted if name.startswith("harmless")]
 
 
 def tally(**counts):
@@ -87,27 +86,27 @@ TWO_RULES = {"12-grant-without-log-check": 2, "21-majority-of-responders": 3, "p
 
 
 def test_every_variant_has_a_vector():
-    assert set(VECTORS) == set(VARIANTS)
-    assert set(TARGET.variants()) == set(VARIANTS)
+    assert set(VECTORS) == set(TARGET.planted)
+    assert set(TARGET.variants()) == set(TARGET.planted)
     assert len(HARMLESS) == 5
 
 
-@pytest.mark.parametrize("name", VARIANTS)
+@pytest.mark.parametrize("name", TARGET.planted)
 def test_a_variant_differs_from_the_honest_build_in_its_rule(name):
-    knobs = KNOBS.parse(VARIANTS[name].needs)
-    assert VECTORS[name](Rules(knobs)) != VECTORS[name](VARIANTS[name].rules(knobs))
+    knobs = KNOBS.parse(TARGET.planted[name].needs)
+    assert VECTORS[name](Rules(knobs)) != VECTORS[name](TARGET.planted[name].rules(knobs))
 
 
-@pytest.mark.parametrize("name", VARIANTS)
+@pytest.mark.parametrize("name", TARGET.planted)
 def test_a_variant_overrides_one_rule(name):
-    changed = {key for key in vars(VARIANTS[name].rules) if not key.startswith("_")}
+    changed = {key for key in vars(TARGET.planted[name].rules) if not key.startswith("_")}
     assert len(changed) == TWO_RULES.get(name, 1)
     assert all(key in vars(Rules) for key in changed)
 
 
-@pytest.mark.parametrize("name", VARIANTS)
+@pytest.mark.parametrize("name", TARGET.planted)
 def test_a_variant_names_who_must_catch_it_unless_it_is_harmless(name):
-    assert bool(VARIANTS[name].caught_by) != name.startswith("harmless")
+    assert bool(TARGET.planted[name].caught_by) != name.startswith("harmless")
 
 
 def test_a_variant_that_shows_nothing_with_these_knobs_is_refused():

@@ -9,7 +9,6 @@ from dethrone.clusters.targets.joyqueue.knobs import KNOBS
 from dethrone.clusters.targets.joyqueue.rules import Rules
 from dethrone.clusters.targets.joyqueue.storage import Stored, metadata_bytes
 from dethrone.clusters.targets.joyqueue.target import TARGET
-from dethrone.clusters.targets.joyqueue.variants import VARIANTS
 from dethrone.harness.core.clock import SECOND
 from dethrone.harness.core.errors import ConfigError
 from dethrone.harness.core.rng import Rng
@@ -70,40 +69,41 @@ VECTORS = {
 
 
 def words_of(name):
-    needs = {key: word for key, word in VARIANTS[name].needs.items() if word != "*"}
-    return {**needs, **VARIANTS[name].advised, **({"learners": "E"} if "learners" in VARIANTS[name].needs else {})}
+    bug = TARGET.planted[name]
+    needs = {key: word for key, word in bug.needs.items() if word != "*"}
+    return {**needs, **bug.advised, **({"learners": "E"} if "learners" in bug.needs else {})}
 
 
 def test_every_variant_has_a_vector_and_a_sentence():
-    assert set(VECTORS) == set(VARIANTS)
-    assert set(TARGET.variants()) == set(VARIANTS)
-    assert len([name for name in VARIANTS if name.startswith("harmless")]) == 5
+    assert set(VECTORS) == set(TARGET.planted)
+    assert set(TARGET.variants()) == set(TARGET.planted)
+    assert len([name for name in TARGET.planted if name.startswith("harmless")]) == 5
     assert all(TARGET.variants().values())
 
 
-@pytest.mark.parametrize("name", VARIANTS)
+@pytest.mark.parametrize("name", TARGET.planted)
 def test_a_variant_differs_from_the_honest_build_in_its_rule(name):
     knobs = KNOBS.parse(words_of(name))
-    assert VECTORS[name](Rules(knobs)) != VECTORS[name](VARIANTS[name].rules(knobs))
+    assert VECTORS[name](Rules(knobs)) != VECTORS[name](TARGET.planted[name].rules(knobs))
 
 
-@pytest.mark.parametrize("name", VARIANTS)
+@pytest.mark.parametrize("name", TARGET.planted)
 def test_a_variant_overrides_one_rule(name):
-    changed = {key for key in vars(VARIANTS[name].rules) if not key.startswith("_")}
+    changed = {key for key in vars(TARGET.planted[name].rules) if not key.startswith("_")}
     assert len(changed) == (2 if name.startswith("37") else 1)
     assert all(key in vars(Rules) for key in changed)
 
 
-@pytest.mark.parametrize("name", VARIANTS)
+@pytest.mark.parametrize("name", TARGET.planted)
 def test_a_variant_names_who_must_catch_it_unless_it_is_harmless(name):
-    assert bool(VARIANTS[name].caught_by) != name.startswith("harmless")
+    assert bool(TARGET.planted[name].caught_by) != name.startswith("harmless")
 
 
-@pytest.mark.parametrize("name", [name for name in VARIANTS if VARIANTS[name].needs])
+@pytest.mark.parametrize("name", [name for name in TARGET.planted if TARGET.planted[name].needs])
 def test_a_variant_is_refused_without_the_knobs_that_show_it(name):
-    wrong = next(iter(VARIANTS[name].needs))
+    wrong = next(iter(TARGET.planted[name].needs))
     words = {**words_of(name)}
-    words[wrong] = {"true": "false", "false": "true", "log": "local", "*": ""}[VARIANTS[name].needs[wrong]]
+    words[wrong] = {"true": "false", "false": "true", "log": "local", "*": ""}[TARGET.planted[name].needs[wrong]]
     with pytest.raises(ConfigError) as error:
         TARGET.core(node="A", members=("A", "B", "E"), knobs=KNOBS.parse(words), variant=name)
     assert wrong in str(error.value)
@@ -115,7 +115,7 @@ def test_an_unknown_variant_names_the_nearest():
     assert "18-pre-votes-are-votes" in str(error.value)
 
 
-@pytest.mark.parametrize("name", [name for name in VARIANTS if name.startswith("harmless")])
+@pytest.mark.parametrize("name", [name for name in TARGET.planted if name.startswith("harmless")])
 def test_harmless_variants_stay_safe_and_heal(name):
     for seed in range(6):
         world = World("ABC", seed=seed, variant=name, **QUICK)

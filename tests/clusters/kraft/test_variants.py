@@ -11,7 +11,6 @@ from dethrone.clusters.targets.kraft.messages import (
 )
 from dethrone.clusters.targets.kraft.rules import Rules
 from dethrone.clusters.targets.kraft.target import TARGET
-from dethrone.clusters.targets.kraft.variants import VARIANTS
 from dethrone.harness.core.clock import MS
 from dethrone.harness.core.rng import Rng
 from tests.clusters.kraft.chaos import converged, drawn, mend, play
@@ -55,7 +54,7 @@ CHAOTIC = {
 
 @pytest.mark.parametrize("name", CHAOTIC)
 def test_a_random_world_shows_it_and_the_honest_build_survives_the_same_world(name):
-    variant = VARIANTS[name]
+    variant = TARGET.planted[name]
     names, knobs = names_for(variant), knobs_for(variant)
     for seed in range(60):
         schedule = drawn(Rng(seed).stream("chaos"), names, count=120)
@@ -66,7 +65,7 @@ def test_a_random_world_shows_it_and_the_honest_build_survives_the_same_world(na
     pytest.fail("sixty worlds do not show it")
 
 
-@pytest.mark.parametrize("name", [name for name in VARIANTS if name.startswith("harmless")])
+@pytest.mark.parametrize("name", [name for name in TARGET.planted if name.startswith("harmless")])
 def test_the_harmless_builds_stay_safe_and_converge(name):
     for seed in range(8):
         world = World("ABC", seed=seed, variant=name)
@@ -77,16 +76,16 @@ def test_the_harmless_builds_stay_safe_and_converge(name):
 
 
 def test_there_are_five_harmless_builds_and_every_other_names_its_checkers():
-    harmless = [name for name in VARIANTS if name.startswith("harmless")]
+    harmless = [name for name in TARGET.planted if name.startswith("harmless")]
     assert len(harmless) == 5
-    for name, variant in VARIANTS.items():
+    for name, variant in TARGET.planted.items():
         assert bool(variant.caught_by) == (name not in harmless)
         assert TARGET.variants()[name] == variant.says
 
 
-@pytest.mark.parametrize("name", VARIANTS)
+@pytest.mark.parametrize("name", TARGET.planted)
 def test_a_build_overrides_rules_and_nothing_else(name):
-    made = VARIANTS[name].rules(TARGET.knobs({"observers": "D"}))
+    made = TARGET.planted[name].rules(TARGET.knobs({"observers": "D"}))
     own = {key for key in vars(type(made)) if not key.startswith("_")}
     assert 1 <= len(own) <= 2
     assert own <= set(vars(Rules))

@@ -6,7 +6,6 @@ import pytest
 
 from dethrone.clusters.targets.client_api import Append, Ok
 from dethrone.clusters.targets.master_slave.target import TARGET
-from dethrone.clusters.targets.master_slave.variants import VARIANTS
 from dethrone.harness.core.errors import ConfigError
 from tests.clusters.master_slave.cluster import NAMES, cluster, scaled, send, values
 
@@ -91,9 +90,9 @@ def test_a_slave_that_promotes_itself_changes_its_role_without_a_restart():
 
 
 def test_every_planted_bug_names_who_must_find_it_and_the_harmless_ones_nobody():
-    for name, variant in VARIANTS.items():
+    for name, variant in TARGET.planted.items():
         assert bool(variant.caught_by) is not name.startswith("harmless-"), name
-    assert sum(name.startswith("harmless-") for name in VARIANTS) == 5
+    assert sum(name.startswith("harmless-") for name in TARGET.planted) == 5
 
 
 def test_a_variant_without_its_knob_is_refused_and_so_is_an_unknown_one():

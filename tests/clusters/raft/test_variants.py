@@ -7,7 +7,6 @@ from dethrone.clusters.targets.raft.messages import Config, VoteReply
 from dethrone.clusters.targets.raft.rules import Rules
 from dethrone.clusters.targets.raft.storage import HardState, vote_bytes
 from dethrone.clusters.targets.raft.target import TARGET
-from dethrone.clusters.targets.raft.variants import VARIANTS
 from dethrone.harness.core.clock import MS
 from dethrone.harness.core.rng import Rng
 from tests.clusters.raft.chaos import converged, drawn, mend, play
@@ -95,36 +94,36 @@ VECTORS = {
 
 
 def knobs_of(name):
-    words = {**VARIANTS[name].needs, **VARIANTS[name].advised}
+    words = {**TARGET.planted[name].needs, **TARGET.planted[name].advised}
     return KNOBS.parse(words, profile="raft")
 
 
 def test_every_variant_has_a_vector():
-    assert set(VECTORS) == set(VARIANTS)
-    assert set(TARGET.variants()) == set(VARIANTS)
-    assert len([name for name in VARIANTS if name.startswith("harmless")]) == 5
+    assert set(VECTORS) == set(TARGET.planted)
+    assert set(TARGET.variants()) == set(TARGET.planted)
+    assert len([name for name in TARGET.planted if name.startswith("harmless")]) == 5
 
 
-@pytest.mark.parametrize("name", VARIANTS)
+@pytest.mark.parametrize("name", TARGET.planted)
 def test_a_variant_differs_from_the_honest_build_in_its_rule(name):
     knobs = knobs_of(name)
-    assert VECTORS[name](Rules(knobs)) != VECTORS[name](VARIANTS[name].rules(knobs))
+    assert VECTORS[name](Rules(knobs)) != VECTORS[name](TARGET.planted[name].rules(knobs))
 
 
-@pytest.mark.parametrize("name", VARIANTS)
+@pytest.mark.parametrize("name", TARGET.planted)
 def test_a_variant_overrides_one_rule(name):
-    changed = {key for key in vars(VARIANTS[name].rules) if not key.startswith("_")}
+    changed = {key for key in vars(TARGET.planted[name].rules) if not key.startswith("_")}
     assert len(changed) == (2 if name.startswith(("37", "plain-votes-twice")) else 1)
     assert all(key in vars(Rules) for key in changed)
 
 
-@pytest.mark.parametrize("name", VARIANTS)
+@pytest.mark.parametrize("name", TARGET.planted)
 def test_a_variant_names_who_must_catch_it_unless_it_is_harmless(name):
-    assert bool(VARIANTS[name].caught_by) != name.startswith(("harmless", "clients"))
-    assert bool(VARIANTS[name].seen_by) == name.startswith("clients")
+    assert bool(TARGET.planted[name].caught_by) != name.startswith(("harmless", "clients"))
+    assert bool(TARGET.planted[name].seen_by) == name.startswith("clients")
 
 
-@pytest.mark.parametrize("name", [name for name in VARIANTS if name.startswith("harmless")])
+@pytest.mark.parametrize("name", [name for name in TARGET.planted if name.startswith("harmless")])
 def test_harmless_variants_stay_safe_and_heal(name):
     for seed in range(6):
         world = World("ABC", seed=seed, variant=name)
@@ -137,7 +136,9 @@ def test_harmless_variants_stay_safe_and_heal(name):
 def found(name, problem, names="ABC", *, seeds=60, **settings):
     """Whether random faults show that problem in one of some seeds."""
     for seed in range(seeds):
-        world = World(names, seed=seed, variant=name, **{**VARIANTS[name].needs, **VARIANTS[name].advised, **settings})
+        world = World(
+            names, seed=seed, variant=name, **{**TARGET.planted[name].needs, **TARGET.planted[name].advised, **settings}
+        )
         play(world, drawn(Rng(seed).stream("bug"), names, count=80))
         if any(problem in text for text in world.problems):
             return True

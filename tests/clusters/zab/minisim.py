@@ -32,7 +32,7 @@ class Box(minisim.Box):
 
     @property
     def zxids(self):
-        return self.node.log.zxids
+        return self.node.log.terms
 
     def stored(self):
         """(currentEpoch, zxids) as a process would find them now."""
@@ -137,9 +137,9 @@ class World(minisim.World):
 
     def _look(self, box):
         node = box.node
-        if not self.seen[box.name] <= node.commit <= len(node.log.txns):
+        if not self.seen[box.name] <= node.commit <= node.log.end:
             self.problems.append(f"INV-5: commit of {box.name} is {node.commit} after {self.seen[box.name]}")
-        for index in range(self.seen[box.name] + 1, min(node.commit, len(node.log.txns)) + 1):
+        for index in range(self.seen[box.name] + 1, min(node.commit, node.log.end) + 1):
             zxid = box.zxids[index - 1]
             if self.committed.setdefault(index, zxid) != zxid:
                 self.problems.append(f"INV-5: {index} is {zxid} at {box.name}, not {self.committed[index]}")

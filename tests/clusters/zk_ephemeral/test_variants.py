@@ -7,7 +7,6 @@ import pytest
 from dethrone.clusters.targets.client_api import Append, Ok
 from dethrone.clusters.targets.zk_ephemeral import messages as m
 from dethrone.clusters.targets.zk_ephemeral.target import TARGET
-from dethrone.clusters.targets.zk_ephemeral.variants import VARIANTS
 from dethrone.harness.core.errors import ConfigError
 from dethrone.harness.core.rng import Rng
 from tests.clusters.zk_ephemeral.chaos import acknowledged, drawn, logs, play, settle, values, world
@@ -221,9 +220,9 @@ def test_two_leaders_of_one_epoch_are_seen_by_nearly_any_faults(name):
 
 
 def test_every_planted_bug_names_who_must_find_it_and_the_harmless_ones_nobody():
-    for name, variant in VARIANTS.items():
+    for name, variant in TARGET.planted.items():
         assert bool(variant.caught_by) is not name.startswith("harmless-"), name
-    assert sum(name.startswith("harmless-") for name in VARIANTS) == 5
+    assert sum(name.startswith("harmless-") for name in TARGET.planted) == 5
 
 
 def test_a_variant_without_its_knob_is_refused_and_so_is_an_unknown_one():
