@@ -7,7 +7,7 @@ Out of scope: processes, sockets and files (`dethrone.clusters.node`) and virtua
 
 from __future__ import annotations
 
-from dethrone.clusters.targets.dledger import planted_bugs
+from dethrone.clusters.targets.dledger import planted_bugs, rules
 from dethrone.clusters.targets.dledger.core import DledgerCore
 from dethrone.clusters.targets.dledger.knobs import KNOBS
 from dethrone.clusters.targets.dledger.messages import DledgerMessage
@@ -19,7 +19,7 @@ from dethrone.clusters.targets.kit.target import KitTarget
 TARGET = KitTarget(
     KNOBS,
     Rules,
-    planted(planted_bugs),
+    planted(rules, planted_bugs),
     message=DledgerMessage,
     core=DledgerCore,
     witness=lambda node, _: DledgerWitness(node),

@@ -7,7 +7,7 @@ files (`dethrone.clusters.node`) and virtual time (`dethrone.clusters.sim`).
 
 from __future__ import annotations
 
-from dethrone.clusters.targets.joyqueue import planted_bugs
+from dethrone.clusters.targets.joyqueue import planted_bugs, rules
 from dethrone.clusters.targets.joyqueue.core import JoyQueueCore
 from dethrone.clusters.targets.joyqueue.knobs import KNOBS, Knobs
 from dethrone.clusters.targets.joyqueue.messages import JoyQueueMessage
@@ -30,7 +30,7 @@ def _core(node: str, members: tuple[str, ...], knobs: Knobs, rules: Rules) -> Jo
 TARGET = KitTarget(
     KNOBS,
     Rules,
-    planted(planted_bugs),
+    planted(rules, planted_bugs),
     message=JoyQueueMessage,
     core=_core,
     witness=lambda node, _: JoyQueueWitness(node),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dethrone.clusters.targets.kit.mutants import planted
 from dethrone.clusters.targets.kit.target import KitTarget
-from dethrone.clusters.targets.kraft import planted_bugs
+from dethrone.clusters.targets.kraft import planted_bugs, rules
 from dethrone.clusters.targets.kraft.core import KraftCore
 from dethrone.clusters.targets.kraft.knobs import KNOBS, KraftKnobs
 from dethrone.clusters.targets.kraft.messages import KraftMessage
@@ -35,7 +35,7 @@ def _core(node: str, members: tuple[str, ...], knobs: KraftKnobs, rules: Rules) 
 TARGET = KitTarget(
     KNOBS,
     Rules,
-    planted(planted_bugs),
+    planted(rules, planted_bugs),
     message=KraftMessage,
     core=_core,
     witness=lambda node, members: KraftWitness(node=node, members=members),

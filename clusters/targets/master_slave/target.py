@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dethrone.clusters.targets.kit.mutants import planted
 from dethrone.clusters.targets.kit.target import KitTarget
-from dethrone.clusters.targets.master_slave import planted_bugs
+from dethrone.clusters.targets.master_slave import planted_bugs, rules
 from dethrone.clusters.targets.master_slave.broker import BrokerCore
 from dethrone.clusters.targets.master_slave.knobs import KNOBS, MsKnobs
 from dethrone.clusters.targets.master_slave.messages import MsMessage, MsRequest
@@ -29,7 +29,7 @@ def _core(node: str, members: tuple[str, ...], knobs: MsKnobs, rules: Rules) -> 
 TARGET = KitTarget(
     KNOBS,
     Rules,
-    planted(planted_bugs),
+    planted(rules, planted_bugs),
     message=MsMessage,
     request=MsRequest,
     core=_core,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dethrone.clusters.targets.kit.mutants import planted
 from dethrone.clusters.targets.kit.target import KitTarget
-from dethrone.clusters.targets.nacos import planted_bugs
+from dethrone.clusters.targets.nacos import planted_bugs, rules
 from dethrone.clusters.targets.nacos.core import NacosCore
 from dethrone.clusters.targets.nacos.knobs import KNOBS, Knobs
 from dethrone.clusters.targets.nacos.messages import NacosMessage
@@ -26,7 +26,7 @@ def _core(node: str, members: tuple[str, ...], knobs: Knobs, rules: Rules) -> Na
 TARGET = KitTarget(
     KNOBS,
     Rules,
-    planted(planted_bugs),
+    planted(rules, planted_bugs),
     message=NacosMessage,
     transport="http",
     core=_core,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dethrone.clusters.targets.client_api import ClientRequest, InstanceRequest
 from dethrone.clusters.targets.kit.mutants import planted
 from dethrone.clusters.targets.kit.target import KitTarget
-from dethrone.clusters.targets.paxos import planted_bugs
+from dethrone.clusters.targets.paxos import planted_bugs, rules
 from dethrone.clusters.targets.paxos.core import PaxosCore
 from dethrone.clusters.targets.paxos.knobs import KNOBS, PaxosKnobs
 from dethrone.clusters.targets.paxos.messages import PaxosMessage
@@ -30,7 +30,7 @@ def _core(node: str, members: tuple[str, ...], knobs: PaxosKnobs, rules: Rules) 
 TARGET = KitTarget(
     KNOBS,
     Rules,
-    planted(planted_bugs),
+    planted(rules, planted_bugs),
     message=PaxosMessage,
     request=ClientRequest | InstanceRequest,
     core=_core,

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dethrone.clusters.targets.kit.mutants import planted
 from dethrone.clusters.targets.kit.target import KitTarget
-from dethrone.clusters.targets.zk_ephemeral import planted_bugs
+from dethrone.clusters.targets.zk_ephemeral import planted_bugs, rules
 from dethrone.clusters.targets.zk_ephemeral.broker import BrokerCore
 from dethrone.clusters.targets.zk_ephemeral.knobs import KNOBS, ZkKnobs
 from dethrone.clusters.targets.zk_ephemeral.messages import ZkMessage
@@ -36,7 +36,7 @@ def make_core(node: str, members: tuple[str, ...], knobs: ZkKnobs, rules: Rules)
 TARGET = KitTarget(
     KNOBS,
     Rules,
-    planted(planted_bugs),
+    planted(rules, planted_bugs),
     message=ZkMessage,
     core=make_core,
     witness=lambda node, members: ZkWitness(node, serves=node == members[-1]),
