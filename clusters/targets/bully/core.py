@@ -47,10 +47,6 @@ class BullyCore(Replication, KitCore["BullyCore"]):
         self.start()
         self.tick()
 
-    def violation(self, data: dict[str, Any]) -> None:
-        """Trace what no node of this protocol does."""
-        self.note("violation", data)
-
     # --- what a form of election gives ----------------------------------------------------------------------------
 
     def recall(self, disk: DiskImage) -> None:

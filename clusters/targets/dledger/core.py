@@ -93,10 +93,6 @@ class DledgerCore(KitCore[Node]):
             self._released = self.soft.done(done.token)
         _disk_done(self.node, done)
 
-    def violation(self, data: dict[str, Any]) -> None:
-        """Trace what no node of this protocol does."""
-        self.node.note("violation", data)
-
     def settle(self) -> None:
         """persist_mode=upstream: what follows a write of the term file waits for it."""
         if self.soft is None:

@@ -26,22 +26,6 @@ class Pending:
 class Pusher:
     """The dispatcher of one peer. ``compare`` and ``write`` are compareIndex and writeIndex."""
 
-    __slots__ = (
-        "armed",
-        "asked",
-        "asked_at",
-        "commit_sent_at",
-        "compare",
-        "in_flight",
-        "peer",
-        "retry_at",
-        "since",
-        "state",
-        "timer",
-        "truncate",
-        "write",
-    )
-
     def __init__(self, peer: str) -> None:
         self.peer = peer
         self.timer = f"push/{peer}"

@@ -18,7 +18,6 @@ from dethrone.harness.core.machine import DiskOp
 class Log(EntryLog[Entry]):
     """The log of one node. ``sync``: whether batches end with a sync."""
 
-    __slots__ = ("batch", "target")
     EMPTY_TERM = -1
 
     def __init__(self, *, sync: bool) -> None:

@@ -13,8 +13,9 @@ from typing import Any
 
 from dethrone.clusters.targets.dledger.node import Node
 from dethrone.clusters.targets.dledger.rules import CANDIDATE, LEADER, NEVER
+from dethrone.clusters.targets.kit.core import status_of
 from dethrone.harness.core.clock import MS, Clocks, Ns
-from dethrone.harness.core.machine import CoreStatus, Glance, LogEnd
+from dethrone.harness.core.machine import CoreStatus, Glance
 
 
 def glance(n: Node) -> Glance:
@@ -28,14 +29,8 @@ def glance(n: Node) -> Glance:
 def status(n: Node, now: Clocks) -> CoreStatus:
     """The observer record as of ``now``."""
     n.mono, n.wall = now.mono, now.wall
-    role, term, leader, voted_for, end, commit = glance(n)
-    return CoreStatus(
-        role=role,
-        term=term,
-        leader=leader,
-        voted_for=voted_for,
-        log_end=LogEnd(*end),
-        commit=commit,
+    return status_of(
+        glance(n),
         timers={"next_vote": max(0, _ms(n.next_vote - n.now()) or 0) if n.role == CANDIDATE else 0},
         counters=dict(n.counters),
         extra=_extra(n),

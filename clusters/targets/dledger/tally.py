@@ -18,21 +18,6 @@ PASSED = "PASSED"
 class Campaign:
     """One round of vote requests in ``term``, of ``members`` nodes."""
 
-    __slots__ = (
-        "accepted",
-        "answered",
-        "bigger",
-        "deadline",
-        "has_leader",
-        "max_term",
-        "members",
-        "not_ready",
-        "opaque",
-        "term",
-        "valid",
-        "voters",
-    )
-
     def __init__(self, term: int, members: int, *, opaque: int = 0, deadline: Ns = 0) -> None:
         self.term = term
         self.members = members

@@ -45,50 +45,6 @@ class Replica:
 class Group:
     """One (topic, partition group) on one node."""
 
-    __slots__ = (
-        "answered",
-        "applied",
-        "armed",
-        "campaigned_term",
-        "commit",
-        "counters",
-        "deadline",
-        "durable",
-        "election_timer",
-        "electorate",
-        "flags",
-        "handover",
-        "heartbeat_at",
-        "heartbeat_timer",
-        "knobs",
-        "label",
-        "leader",
-        "learners",
-        "log",
-        "machine",
-        "me",
-        "name",
-        "node",
-        "online",
-        "others",
-        "pending",
-        "replicas",
-        "reset_at",
-        "role",
-        "round",
-        "rules",
-        "started",
-        "term",
-        "timeout_min",
-        "transfer_timer",
-        "vote_at",
-        "vote_timer",
-        "voted_for",
-        "voters",
-        "wall_clock",
-        "writing",
-    )
-
     def __init__(self, node: Node, members: tuple[str, ...], *, name: str, label: str) -> None:
         self.node = node
         self.me = node.me

@@ -15,8 +15,6 @@ from dethrone.clusters.targets.kit.log import EntryLog
 class Log(EntryLog[Entry]):
     """The log whose file is ``path``."""
 
-    __slots__ = ()
-
     def record(self, entry: Entry) -> tuple[bytes, str]:
         """See `EntryLog`."""
         return record(self.end, entry)

@@ -131,7 +131,7 @@ class KitCore(Generic[N]):
 
     def violation(self, data: dict[str, Any]) -> None:
         """Trace what no node of this protocol does."""
-        raise NotImplementedError
+        self.node.note("violation", data)
 
     def disk_done(self, done: DiskDone) -> None:
         """A batch succeeded or failed."""

@@ -23,22 +23,6 @@ E = TypeVar("E")
 class EntryLog(Generic[E]):
     """The log whose file is ``path``. ``sync``: whether writes carry a barrier."""
 
-    __slots__ = (
-        "digests",
-        "durable",
-        "end",
-        "ends",
-        "entries",
-        "last_term",
-        "ops",
-        "path",
-        "records",
-        "starts",
-        "sync",
-        "terms",
-        "written",
-    )
-
     EMPTY_TERM: ClassVar[int] = 0
     """``last_term`` of an empty log."""
 

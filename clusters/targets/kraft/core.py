@@ -156,10 +156,6 @@ class KraftCore(KitCore[Node]):
         """A batch succeeded or failed."""
         _disk_done(self.node, done)
 
-    def violation(self, data: dict[str, Any]) -> None:
-        """Trace what no node of this protocol does."""
-        self.node.note("violation", data)
-
     def settle(self) -> None:
         """The state changed: the one write of it."""
         if self.node.mark >= 0:

@@ -42,20 +42,6 @@ class Parked:
 class Leading:
     """What exists only while leading; gone with it."""
 
-    __slots__ = (
-        "announced",
-        "epoch_start",
-        "fetched",
-        "hw",
-        "observers",
-        "parked",
-        "quorum_at",
-        "reads",
-        "unappended",
-        "voters",
-        "waiting",
-    )
-
     def __init__(self, epoch_start: int) -> None:
         self.epoch_start = epoch_start
         """The log end at the election."""

@@ -15,8 +15,6 @@ from dethrone.clusters.targets.kraft.storage import LOG, record_bytes
 class Log(EntryLog[Record]):
     """The log of one node."""
 
-    __slots__ = ()
-
     def __init__(self, *, sync: bool = True) -> None:
         super().__init__(LOG, sync=sync)
 

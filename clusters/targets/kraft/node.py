@@ -51,48 +51,6 @@ class Connection:
 class Node(KitNode):
     """One node."""
 
-    __slots__ = (
-        "applied",
-        "armed",
-        "backing_off",
-        "backoff_at",
-        "clock",
-        "commit",
-        "connections",
-        "correlation",
-        "disk_pending",
-        "durable",
-        "election_at",
-        "electorate",
-        "epoch",
-        "everybody",
-        "fetch_at",
-        "fetch_ns",
-        "ids",
-        "knobs",
-        "leader",
-        "leading",
-        "log",
-        "log_batches",
-        "machine",
-        "mark",
-        "me",
-        "name",
-        "names",
-        "observer",
-        "others",
-        "request_ns",
-        "resigning",
-        "retries",
-        "rules",
-        "shutting_down",
-        "state",
-        "states_in_flight",
-        "voted",
-        "voters",
-        "votes",
-    )
-
     def __init__(self, name: str, members: tuple[str, ...], knobs: KraftKnobs, rules: Rules) -> None:
         super().__init__()
         self.name = name

@@ -22,7 +22,7 @@ from dethrone.clusters.targets.client_api import (
     Put,
     Refused,
 )
-from dethrone.clusters.targets.kit.core import KitCore, KitNode
+from dethrone.clusters.targets.kit.core import KitCore, KitNode, status_of
 from dethrone.clusters.targets.master_slave import messages as m
 from dethrone.clusters.targets.master_slave.knobs import ASYNC_MASTER, MASTER_ID, SLAVE, MsKnobs, Place
 from dethrone.clusters.targets.master_slave.place import conf_ops, load_place
@@ -39,7 +39,6 @@ from dethrone.harness.core.machine import (
     DiskImage,
     Fsync,
     Glance,
-    LogEnd,
     Note,
     Send,
     SendFailed,
@@ -63,29 +62,6 @@ class Slave:
 
 class BrokerCore(KitNode, KitCore["BrokerCore"]):
     """See the module. ``place``: what this broker is; ``next_place``: what it will be after a restart."""
-
-    __slots__ = (
-        "acked_most",
-        "batches",
-        "dirty",
-        "heard",
-        "knobs",
-        "log",
-        "master",
-        "me",
-        "next_place",
-        "node",
-        "place",
-        "places",
-        "refused",
-        "replies",
-        "role",
-        "rules",
-        "sends",
-        "servers",
-        "slaves",
-        "syncing",
-    )
 
     def __init__(self, node: str, members: tuple[str, ...], knobs: MsKnobs, rules: Rules) -> None:
         super().__init__()
@@ -136,10 +112,6 @@ class BrokerCore(KitNode, KitCore["BrokerCore"]):
     def send_failed(self, event: SendFailed) -> None:
         """A connection is lost."""
         self._closed(event.to, "connection closed")
-
-    def violation(self, data: dict[str, Any]) -> None:
-        """Trace what no node of this protocol does."""
-        self.note("violation", data)
 
     def hears(self, src: str, body: Any) -> None:
         """Hand a message to its handler."""
@@ -433,7 +405,7 @@ class BrokerCore(KitNode, KitCore["BrokerCore"]):
 
     def status(self, now: Clocks) -> CoreStatus:
         """The observer record."""
-        place, log = self.place, self.log
+        place = self.place
         extra: dict[str, Any] = {
             "broker_id": place.broker_id,
             "broker_role": place.broker_role,
@@ -450,16 +422,7 @@ class BrokerCore(KitNode, KitCore["BrokerCore"]):
             extra["connected"] = self.heard is not None
             extra["silence_ms"] = None if self.heard is None else (now.mono - self.heard) // MS
             extra["refuses_copy_from"] = self.refused
-        return CoreStatus(
-            role=self.role,
-            term=0,
-            leader=self.master,
-            voted_for=None,
-            log_end=LogEnd(0, log.end),
-            commit=self.acked_most if self.leads else log.durable,
-            counters=dict(self.counters),
-            extra=extra,
-        )
+        return status_of(self.glance(), counters=dict(self.counters), extra=extra)
 
     def glance(self) -> Glance:
         """Its main fields."""

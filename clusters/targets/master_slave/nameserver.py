@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 from dethrone.clusters.targets.client_api import Get, NotLeader, Ok, Refused
+from dethrone.clusters.targets.kit.core import status_of
 from dethrone.clusters.targets.master_slave.knobs import MASTER_ID, MsKnobs
 from dethrone.clusters.targets.master_slave.messages import RegisterAnswer, RegisterBroker, Route
 from dethrone.clusters.targets.master_slave.rules import Rules
@@ -23,7 +24,6 @@ from dethrone.harness.core.machine import (
     Effect,
     Fired,
     Glance,
-    LogEnd,
     Message,
     Note,
     Reply,
@@ -76,13 +76,8 @@ class NameServerCore:
 
     def status(self, now: Clocks) -> CoreStatus:
         """Registered addresses with age. It has no leader and no followers."""
-        return CoreStatus(
-            role=ROLE,
-            term=0,
-            leader=None,
-            voted_for=None,
-            log_end=LogEnd(),
-            commit=0,
+        return status_of(
+            self.glance(),
             counters=dict(self.counters),
             extra={
                 "registered": {

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from dethrone.clusters.targets.kit.core import KitCore
+from dethrone.clusters.targets.kit.core import KitCore, status_of
 from dethrone.clusters.targets.kit.files import Unreadable, cut_ops
 from dethrone.clusters.targets.paxos import acceptor, election, learner, log, proposer, requests, storage
 from dethrone.clusters.targets.paxos.knobs import PaxosKnobs
@@ -48,7 +48,6 @@ from dethrone.harness.core.machine import (
     DiskImage,
     Fsync,
     Glance,
-    LogEnd,
     Send,
 )
 
@@ -183,17 +182,11 @@ class PaxosCore(KitCore[Node]):
         """The observer record."""
         n = self.node
         n.mono, n.wall = now.mono, now.wall
-        role, term, leader, voted_for, end, commit = self.glance()
         inst = n.instances.get(-n.epoch if n.knobs.election else n.latest)
         held = storage.Acceptor() if inst is None else inst.acceptor
         chosen = None if inst is None else shown(inst.chosen)
-        return CoreStatus(
-            role=role,
-            term=term,
-            leader=leader,
-            voted_for=voted_for,
-            log_end=LogEnd(*end),
-            commit=commit,
+        return status_of(
+            self.glance(),
             timers={CONTEND: (n.contend_at - n.clock()) // MS} if n.knobs.election and not n.leads else {},
             counters=dict(n.counters),
             extra={

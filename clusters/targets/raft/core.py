@@ -107,10 +107,6 @@ class RaftCore(KitCore[Node]):
         """A batch succeeded or failed."""
         _disk_done(self.node, done)
 
-    def violation(self, data: dict[str, Any]) -> None:
-        """Trace what no node of this protocol does."""
-        self.node.note("violation", data)
-
     def settle(self) -> None:
         """Term or vote changed: the one write of both."""
         n = self.node
@@ -124,12 +120,8 @@ class RaftCore(KitCore[Node]):
         return status(self.node, now)
 
     def glance(self) -> Glance:
-        """The main fields of it, at less cost."""
-        n = self.node
-        if n.votes_in_flight:
-            return glance(n)
-        log = n.log
-        return n.role, n.term, n.leader, n.voted_for, (log.last_term, log.end), n.commit
+        """Its main fields."""
+        return glance(self.node)
 
 
 def _load(n: Node, disk: DiskImage) -> HardState:

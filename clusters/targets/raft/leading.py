@@ -32,18 +32,6 @@ class PreRound:
 class Progress:
     """What a leader knows of one peer's log, and of when it last answered."""
 
-    __slots__ = (
-        "acked_at",
-        "acked_lease",
-        "acked_seq",
-        "inflight_at",
-        "inflight_to",
-        "leave_seq",
-        "leaving",
-        "match",
-        "next",
-    )
-
     def __init__(self, next_index: int) -> None:
         self.next = next_index
         self.match = 0
@@ -102,29 +90,6 @@ class Change:
 
 class Leading:
     """What exists only while leading; gone with it."""
-
-    __slots__ = (
-        "change",
-        "early",
-        "handover",
-        "lease_checked",
-        "lease_checked_at",
-        "lease_disabled",
-        "lease_shown",
-        "own_first",
-        "own_term_committed",
-        "progress",
-        "read_seq",
-        "reads",
-        "rounds",
-        "rounds_lease",
-        "seq",
-        "since",
-        "stuck",
-        "tick_due",
-        "ticked",
-        "writes",
-    )
 
     def __init__(self, since: Ns, own_first: int) -> None:
         self.since = since

@@ -17,8 +17,6 @@ from dethrone.clusters.targets.raft.storage import LOG, record
 class Log(EntryLog[Entry]):
     """The log of one node. ``initial``: the members given at start, in force until an entry says otherwise."""
 
-    __slots__ = ("configs",)
-
     def __init__(self, initial: Config, *, sync: bool = True) -> None:
         super().__init__(LOG, sync=sync)
         self.configs: list[tuple[int, Config]] = [(0, initial)]

@@ -111,10 +111,6 @@ class ZabCore(KitCore[Node]):
         elif follows is not None:
             follows()
 
-    def violation(self, data: dict[str, Any]) -> None:
-        """Trace what no node of this protocol does."""
-        self.node.note("violation", data)
-
     def settle(self) -> None:
         """A decision gave the node a role: begin it."""
         n = self.node

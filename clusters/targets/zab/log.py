@@ -59,8 +59,6 @@ def read_log(content: bytes) -> Recovered[Txn]:
 class Log(EntryLog[Txn]):
     """The log of one node; its zxids are what `EntryLog` calls terms. A change returns the operations that it takes."""
 
-    __slots__ = ()
-
     def __init__(self) -> None:
         super().__init__(LOG)
 

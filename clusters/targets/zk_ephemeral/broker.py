@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from dethrone.clusters.targets.kit.core import KitCore, KitNode
+from dethrone.clusters.targets.kit.core import KitCore, KitNode, status_of
 from dethrone.clusters.targets.zk_ephemeral import messages as m
 from dethrone.clusters.targets.zk_ephemeral import race, replica
 from dethrone.clusters.targets.zk_ephemeral.controller import Controller
@@ -28,7 +28,6 @@ from dethrone.harness.core.machine import (
     DiskDone,
     DiskImage,
     Glance,
-    LogEnd,
     Note,
     SetTimer,
 )
@@ -43,37 +42,6 @@ class BrokerCore(KitNode, KitCore["BrokerCore"]):
 
     LEADER, FOLLOWER, CONTENDING = "LEADER", "FOLLOWER", "CONTENDING"
     NO_CONTACT, EXPIRED = "DISCONNECTED", "EXPIRED"
-
-    __slots__ = (
-        "batches",
-        "brokers",
-        "checkpoint_at",
-        "checkpoint_hw",
-        "claiming",
-        "contenders",
-        "controller",
-        "controller_epoch",
-        "fetch_seq",
-        "fetching",
-        "in_isr",
-        "knobs",
-        "leader",
-        "leading",
-        "live",
-        "log",
-        "look_twice",
-        "looking",
-        "me",
-        "node",
-        "peers",
-        "race",
-        "role",
-        "rules",
-        "run",
-        "service",
-        "session",
-        "term",
-    )
 
     def __init__(self, node: str, members: tuple[str, ...], knobs: ZkKnobs, rules: Rules) -> None:
         super().__init__()
@@ -128,10 +96,6 @@ class BrokerCore(KitNode, KitCore["BrokerCore"]):
     def on_request(self, request: int, body: Any) -> None:
         """Handle a client's request."""
         replica.on_request(self, request, body)
-
-    def violation(self, data: dict[str, Any]) -> None:
-        """Trace what no node of this protocol does."""
-        self.note("violation", data)
 
     def _shut_down(self) -> None:
         """A clean stop: the session is closed, so its ephemeral nodes go at once. The shell ends the process after."""
@@ -372,17 +336,7 @@ class BrokerCore(KitNode, KitCore["BrokerCore"]):
             extra["writes_pending"] = len(leading.writes)
         if self.controller is not None:
             extra["controller"] = self.controller.status()
-        return CoreStatus(
-            role=self.role,
-            term=self.term,
-            leader=self.leader,
-            voted_for=None,
-            log_end=LogEnd(log.last_term, log.end),
-            commit=log.hw,
-            hw=log.hw,
-            counters=dict(self.counters),
-            extra=extra,
-        )
+        return status_of(self.glance(), hw=log.hw, counters=dict(self.counters), extra=extra)
 
     def glance(self) -> Glance:
         """Its main fields."""

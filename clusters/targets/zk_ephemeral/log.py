@@ -38,8 +38,6 @@ _DECODER = msgspec.json.Decoder(Record)
 class Log(EntryLog[Record]):
     """Records 1 … ``end``."""
 
-    __slots__ = ("applied", "data", "hw")
-
     def __init__(self, *, sync: bool) -> None:
         super().__init__(LOG, sync=sync)
         self.hw = 0

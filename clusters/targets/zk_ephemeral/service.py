@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import Any
 
 from dethrone.clusters.targets.client_api import NotLeader, Refused
+from dethrone.clusters.targets.kit.core import status_of
 from dethrone.clusters.targets.kit.files import Unreadable, append_ops, cut_ops
 from dethrone.clusters.targets.zk_ephemeral import messages as m
 from dethrone.clusters.targets.zk_ephemeral.knobs import ZkKnobs
@@ -41,7 +42,6 @@ from dethrone.harness.core.machine import (
     Effect,
     Glance,
     Halt,
-    LogEnd,
     Message,
     Note,
     Reply,
@@ -73,25 +73,6 @@ class _Live:
 
 class ServiceCore:
     """See the module."""
-
-    __slots__ = (
-        "attempts",
-        "changes",
-        "counters",
-        "due",
-        "end",
-        "halted",
-        "knobs",
-        "later",
-        "live",
-        "me",
-        "now",
-        "rules",
-        "token",
-        "tree",
-        "wall",
-        "watches",
-    )
 
     def __init__(self, node: str, knobs: ZkKnobs, rules: Rules) -> None:
         self.me = node
@@ -186,13 +167,8 @@ class ServiceCore:
         """Owners, partition states, sessions with age, watches. It has no term, no leader and no followers."""
         clock = now.wall if self.wall else now.mono
         nodes = self.tree.nodes
-        return CoreStatus(
-            role=ROLE,
-            term=0,
-            leader=None,
-            voted_for=None,
-            log_end=LogEnd(),
-            commit=0,
+        return status_of(
+            self.glance(),
             counters=dict(self.counters),
             extra={
                 "start": self.tree.starts,
