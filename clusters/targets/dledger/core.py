@@ -48,8 +48,6 @@ from dethrone.harness.core.machine import (
 class DledgerCore(KitCore[Node]):
     """One node of a static group."""
 
-    __slots__ = ("_released", "node", "soft")
-
     MESSAGES: ClassVar = {
         VoteRequest: election.on_vote_request,
         VoteResponse: election.on_vote_response,

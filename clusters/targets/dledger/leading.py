@@ -15,8 +15,6 @@ from dethrone.harness.core.clock import Ns
 class Pending:
     """A client's append that waits for a majority."""
 
-    __slots__ = ("request", "since", "term")
-
     def __init__(self, request: int, term: int, since: Ns) -> None:
         self.request = request
         self.term = term
@@ -48,8 +46,6 @@ class Pusher:
 
 class Leading:
     """What exists only while leading."""
-
-    __slots__ = ("inherited", "marks", "pushers", "term")
 
     def __init__(self, term: int, peers: tuple[str, ...], marks: dict[str, int], inherited: int) -> None:
         self.term = term

@@ -38,8 +38,6 @@ class Campaign:
 class Round:
     """One round of heartbeats in ``term``. The leader itself is its first success."""
 
-    __slots__ = ("answered", "deadline", "inconsistent", "max_term", "members", "not_ready", "opaque", "succ", "term")
-
     def __init__(self, term: int, members: int, *, opaque: int = 0, deadline: Ns = 0) -> None:
         self.term = term
         self.members = members

@@ -36,8 +36,6 @@ from dethrone.harness.core.machine import DiskImage, DiskOp, Rename, Witnessed
 class DledgerWitness(ElectionWatch):
     """The witness of one node. Everything that it keeps counts as observers do."""
 
-    __slots__ = ("_file", "_log", "_taken")
-
     def forget(self) -> None:
         """What a process loses when it ends."""
         super().forget()

@@ -49,8 +49,6 @@ from dethrone.harness.core.machine import (
 class JoyQueueCore(KitCore[Node]):
     """One node. ``members``: all nodes of every group, learners included."""
 
-    __slots__ = ("_by_name", "_shadow", "_timers", "groups", "node")
-
     def __init__(self, node: str, members: tuple[str, ...], knobs: Knobs, rules: Rules) -> None:
         self.node = Node(node, knobs, rules)
         self.groups = tuple(

@@ -30,8 +30,6 @@ FOLLOWER, CANDIDATE, LEADER, TRANSFERRING = "FOLLOWER", "CANDIDATE", "LEADER", "
 class Replica:
     """What a leader knows of one replica."""
 
-    __slots__ = ("inflight", "match", "next", "sent_at", "taken_at")
-
     def __init__(self, start: int) -> None:
         self.next = start
         self.match = 0

@@ -46,8 +46,6 @@ FAR: Ns = 1 << 62
 class KitNode:
     """What every handler works on. ``mono``, ``wall``, ``rng`` and ``out`` are those of the event being handled."""
 
-    __slots__ = ("counters", "halted", "mono", "out", "overdue_at", "rng", "token", "wall")
-
     def __init__(self) -> None:
         self.mono: Ns = 0
         self.wall: Ns = 0
@@ -111,7 +109,6 @@ N = TypeVar("N", bound=KitNode)
 class KitCore(Generic[N]):
     """One node as the shells use it; see ``dethrone.harness.core.machine.Core``. A broker is its own ``node``."""
 
-    __slots__ = ()
     node: N
 
     MESSAGES: ClassVar[Mapping[type, Callable[[Any, str, Any], None]]] = {}

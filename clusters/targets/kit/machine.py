@@ -23,8 +23,6 @@ class Refusal(msgspec.Struct, frozen=True, gc=False):
 class Machine:
     """What a node's applied entries add up to."""
 
-    __slots__ = ("values",)
-
     def __init__(self) -> None:
         self.values: dict[str, Any] = {}
 

@@ -48,8 +48,6 @@ class RecordLogWatch:
     ``scratch``: the temporary file that takes the log's place where the log is replaced as a whole.
     """
 
-    __slots__ = ("_damaged", "_ends", "_entries", "_parse", "_says", "_scratch", "_temporary", "path")
-
     def __init__(self, path: str, parse: Parse, says: Says = says_plainly, *, scratch: str = "") -> None:
         self.path = path
         self._parse, self._says, self._scratch = parse, says, scratch
@@ -123,8 +121,6 @@ class RecordLogWatch:
 class StateFileWatch(Generic[S]):
     """A file that is replaced as a whole: what it holds by what was carried out, and when that became durable."""
 
-    __slots__ = ("_read", "_scratch", "_temporary", "now", "path")
-
     def __init__(self, path: str, read: Callable[[bytes], S], *, scratch: str = "") -> None:
         self.path = path
         self._read, self._scratch = read, scratch or f"{path}.tmp"
@@ -168,8 +164,6 @@ class ElectionWatch:
 
     ``answered`` is reported once per term, where nothing else of that term showed it.
     """
-
-    __slots__ = ("acked", "answered", "commit", "grants", "led", "node", "says", "voted")
 
     def __init__(self, node: str, says: Says = says_plainly) -> None:
         self.node = node

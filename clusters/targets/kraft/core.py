@@ -81,7 +81,6 @@ def on_shutdown(n: Node) -> None:
 class KraftCore(KitCore[Node]):
     """One node; its knobs say which of the members are observers."""
 
-    __slots__ = ("node",)
     graceful = True
 
     MESSAGES: ClassVar = {

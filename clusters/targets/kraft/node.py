@@ -41,8 +41,6 @@ class IllegalTransition(Exception):  # noqa: N818 - reads as the state that it r
 class Connection:
     """The way to one peer: at most one request under way. ``awaits`` 0: none; ``due``: its time-out, or its retry."""
 
-    __slots__ = ("awaits", "due")
-
     def __init__(self) -> None:
         self.awaits = 0
         self.due: Ns = 0

@@ -42,8 +42,6 @@ _PARSE = log_parser(LOG, first=0)
 class KraftWitness(ElectionWatch):
     """The witness of one node."""
 
-    __slots__ = ("_file", "_log", "_me", "_names", "_stood", "_voters")
-
     def __init__(self, *, node: str, members: tuple[str, ...]) -> None:
         self._names = dict(enumerate(members, 1))
         self._me = members.index(node) + 1 if node in members else NOBODY

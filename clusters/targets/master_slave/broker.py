@@ -53,8 +53,6 @@ MASTER_ROLE, SLAVE_ROLE = "MASTER", "SLAVE"
 class Slave:
     """What a master knows of one connected slave. ``end``: what was sent; ``acked``: what it reported to hold."""
 
-    __slots__ = ("acked", "end", "heard", "sent")
-
     def __init__(self, now: Ns, acked: int) -> None:
         self.heard = self.sent = now
         self.acked = self.end = acked

@@ -41,8 +41,6 @@ EXPIRY = "expiry"
 class NameServerCore:
     """See the module."""
 
-    __slots__ = ("armed", "counters", "knobs", "me", "rules", "table")
-
     def __init__(self, node: str, knobs: MsKnobs, rules: Rules) -> None:
         self.me = node
         self.knobs = knobs

@@ -64,8 +64,6 @@ def _on_pong(n: Node, src: str, body: Pong) -> None:
 class PaxosCore(KitCore[Node]):
     """One node. ``members``: all proposers and learners; the first ``acceptors`` of them, or all, are the acceptors."""
 
-    __slots__ = ("node",)
-
     MESSAGES: ClassVar = {
         Prepare: acceptor.on_prepare,
         Promise: proposer.on_promise,

@@ -52,8 +52,6 @@ from dethrone.harness.core.machine import (
 class RaftCore(KitCore[Node]):
     """One node. ``members``: the voters at the start, in force until a configuration entry says otherwise."""
 
-    __slots__ = ("node",)
-
     MESSAGES: ClassVar = {
         AppendEntries: on_append,
         AppendReply: on_append_reply,

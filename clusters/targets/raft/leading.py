@@ -20,8 +20,6 @@ FAR: Ns = 1 << 62
 class PreRound:
     """An open pre-vote round: who granted, who refused."""
 
-    __slots__ = ("granted", "no", "refused", "req_term")
-
     def __init__(self, req_term: int, no: int) -> None:
         self.req_term = req_term
         self.no = no
@@ -51,8 +49,6 @@ class Progress:
 class Read:
     """A client's read that waits for its round. ``seq`` 0: no round yet; ``index`` -1: no own-term commit yet."""
 
-    __slots__ = ("asked", "id", "index", "mode", "seq")
-
     def __init__(self, request: int, asked: Get | Holder, mode: str) -> None:
         self.id = request
         self.asked = asked
@@ -64,8 +60,6 @@ class Read:
 class Handover:
     """A leadership transfer under way."""
 
-    __slots__ = ("deadline", "id", "sent", "target")
-
     def __init__(self, request: int, target: str, deadline: Ns) -> None:
         self.id = request
         self.target = target
@@ -75,8 +69,6 @@ class Handover:
 
 class Change:
     """A membership change under way. ``index``: the entry that finishes it, 0 while a learner still catches up."""
-
-    __slots__ = ("id", "index", "node", "rounds", "since", "started", "target")
 
     def __init__(self, request: int, node: str, now: Ns) -> None:
         self.id = request

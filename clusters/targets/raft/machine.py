@@ -37,8 +37,6 @@ class Machine(Values):
     """What a node's applied entries add up to. ``drift``: the largest ratio of two clocks' rates, as (num, den).
     ``rules``: the honest ones unless said otherwise."""
 
-    __slots__ = ("drift", "guards", "locks", "rules")
-
     def __init__(self, drift: tuple[int, int] = (1, 1), rules: Rules | None = None) -> None:
         self.rules = Rules(KNOBS.parse({}, profile=None)) if rules is None else rules
         super().__init__()

@@ -43,8 +43,6 @@ class RaftWitness(ElectionWatch):
     hears = frozenset({VoteReply})
     """The only messages that ``received`` makes anything of: a shell in haste asks it about no other."""
 
-    __slots__ = ("_leds", "_log", "_refused", "_vote")
-
     def forget(self) -> None:
         """What a process loses when it ends."""
         super().forget()

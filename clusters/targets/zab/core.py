@@ -50,8 +50,6 @@ def _on_tick(n: Node) -> None:
 class ZabCore(KitCore[Node]):
     """One node; every member is a voter."""
 
-    __slots__ = ("node",)
-
     MESSAGES: ClassVar = {Notification: election.on_notification, Packet: _on_packet, Closed: _on_closed}
     TIMERS: ClassVar = {
         NOTIFY: election.on_notify_timer,

@@ -27,8 +27,6 @@ Origin = tuple[str, int, int] | None
 class Peer:
     """A follower's connection, as its leader sees it."""
 
-    __slots__ = ("acked", "answered", "forwarding", "link", "synced", "unacked", "zxid")
-
     def __init__(self, link: Link) -> None:
         self.link = link
         self.zxid = -1

@@ -32,8 +32,6 @@ NOTIFY, FINALIZE, TICK, CONNECT = "notify", "finalize", "tick", "connect"
 class Link:
     """One end of a connection: what was sent on it, and what came in order. ``heard``: when that was last."""
 
-    __slots__ = ("got", "heard", "held", "number", "sent", "since")
-
     def __init__(self, number: int, now: Ns) -> None:
         self.number = number
         self.sent = self.got = 0

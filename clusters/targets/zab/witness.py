@@ -29,8 +29,6 @@ from dethrone.harness.core.machine import DiskImage, DiskOp, Rename, Witnessed
 class ZabWitness(ElectionWatch):
     """The witness of one node."""
 
-    __slots__ = ("_files", "_initial", "_log", "_sent_upto", "_serves")
-
     def forget(self) -> None:
         """What a process loses when it ends."""
         super().forget()

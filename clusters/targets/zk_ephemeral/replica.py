@@ -27,8 +27,6 @@ PENDING_MAX = 10_000
 class Follower:
     """What a leader knows of one follower. ``caught_up``: when it last had everything."""
 
-    __slots__ = ("caught_up", "end", "end_before", "fetched", "hw", "run", "seq")
-
     def __init__(self, now: Ns) -> None:
         self.caught_up = now
         self.fetched: Ns = now
@@ -43,8 +41,6 @@ class Follower:
 class Parked:
     """A fetch that waits for new records or a new high watermark."""
 
-    __slots__ = ("at", "body")
-
     def __init__(self, at: Ns, body: m.Fetch) -> None:
         self.at = at
         self.body = body
@@ -56,8 +52,6 @@ class Leadership:
     ``start``: its log end as it began to lead. Everything up to there may be committed, even above its high watermark,
     which is older: a follower that lacks some of it must not join the ISR (KAFKA-7128).
     """
-
-    __slots__ = ("controller_epoch", "followers", "isr", "joining", "leaving", "parked", "start", "version", "writes")
 
     def __init__(self, isr: tuple[str, ...], version: int, controller_epoch: int, start: int) -> None:
         self.isr = isr
@@ -423,8 +417,6 @@ def on_request(b: BrokerCore, request: int, body: Any) -> None:
 
 class StoredState:
     """The partition state in the service."""
-
-    __slots__ = ("controller_epoch", "epoch", "isr", "leader")
 
     def __init__(self, leader: str | None, epoch: int, isr: tuple[str, ...], controller_epoch: int) -> None:
         self.leader = leader

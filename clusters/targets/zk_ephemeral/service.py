@@ -61,8 +61,6 @@ _EVENTS_MAX = 1000
 class _Live:
     """What the service remembers of a session while it runs."""
 
-    __slots__ = ("answer", "events", "heard", "n", "xid")
-
     def __init__(self, heard: Ns, xid: int) -> None:
         self.heard = heard
         self.xid = xid
