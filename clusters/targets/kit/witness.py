@@ -228,3 +228,30 @@ class ElectionWatch:
             return []
         self.commit = index
         return [self.says("commit", term, {"index": index})]
+
+
+class DiskWatch(ElectionWatch, Generic[S]):
+    """A node with one log file, and one file that keeps its vote."""
+
+    def watched(self) -> tuple[RecordLogWatch, StateFileWatch[S]]:
+        """Both files, of a new incarnation."""
+        raise NotImplementedError
+
+    def stored(self, change: Literal["replaced", "durable"], state: S) -> list[Witnessed]:
+        """The file of the vote holds this now, or durably."""
+        raise NotImplementedError
+
+    def forget(self) -> None:
+        """What a process loses when it ends."""
+        super().forget()
+        self.log, self.file = self.watched()
+
+    def synced(self, ops: tuple[DiskOp, ...]) -> list[Witnessed]:
+        """This batch is done."""
+        out: list[Witnessed] = []
+        for op in ops:
+            if not isinstance(op, Rename) and op.path == self.log.path:
+                out += self.log.carried(op)
+            elif (change := self.file.carried(op)) and self.file.now is not None:
+                out += self.stored(change, self.file.now)
+        return out
