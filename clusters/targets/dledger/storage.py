@@ -119,7 +119,7 @@ def split_records(
 
 
 def read_log(content: bytes) -> Recovered[Entry]:
-    """The log in the file's content; whatever is behind the last good record counts as a torn tail."""
+    """The log in the file's content; all that follows the last good record counts as a torn tail."""
     entries: list[Entry] = []
     digests: list[str] = []
     ends: list[int] = []
