@@ -14,10 +14,8 @@ from collections.abc import Mapping
 import msgspec
 
 from dethrone.clusters.systems.target import ANY_NUMBER, TargetSystem, check_voters
-from dethrone.clusters.targets.bully.core import LEADING
 from dethrone.clusters.targets.bully.knobs import KNOBS, BullyKnobs
-from dethrone.clusters.targets.bully.variants import VARIANTS
-from dethrone.clusters.targets.kit.mutants import Mutant
+from dethrone.clusters.targets.bully.replication import LEADING
 from dethrone.harness.core.clock import MS, SECOND, Ns
 from dethrone.harness.core.interfaces import Reading, RunDefaults
 from dethrone.harness.core.planted import ExamPlan
@@ -52,10 +50,6 @@ class BullySystem(TargetSystem):
     def profile_defaults(self, profile: str) -> RunDefaults:
         """Of ``mongo`` at a twentieth: its vote lease alone lasts 30 s."""
         return msgspec.structs.replace(self.defaults(), settings={"time_factor": SCALED[profile]})
-
-    def variant_table(self) -> Mapping[str, Mutant]:
-        """Its planted bugs."""
-        return VARIANTS
 
     def exam(self) -> ExamPlan:
         """The classic form; what it loses by its specification is no alarm."""

@@ -22,8 +22,6 @@ import msgspec
 from dethrone.clusters.systems.target import ANY_NUMBER, TargetSystem, check_voters, in_proportion
 from dethrone.clusters.targets.dledger.knobs import KNOBS, DledgerKnobs
 from dethrone.clusters.targets.dledger.storage import TERM
-from dethrone.clusters.targets.dledger.variants import VARIANTS
-from dethrone.clusters.targets.kit.mutants import Mutant
 from dethrone.harness.core.clock import MS, SECOND, Ns
 from dethrone.harness.core.interfaces import RunDefaults
 from dethrone.harness.core.planted import ExamPlan
@@ -82,10 +80,6 @@ class DledgerSystem(TargetSystem):
             time_limit_ns=60 * SECOND,
             settings={"time_factor": "0.1", "noop_on_elect": "true"},
         )
-
-    def variant_table(self) -> Mapping[str, Mutant]:
-        """DLedger's planted bugs."""
-        return VARIANTS
 
     def exam(self) -> ExamPlan:
         """Clusters of an even size, too. At a twentieth of the timers: a fault of a second outlasts an election."""

@@ -25,8 +25,6 @@ from dethrone.clusters.systems.target import ANY_NUMBER, TargetSystem, check_vot
 from dethrone.clusters.targets.joyqueue.knobs import KNOBS, Knobs
 from dethrone.clusters.targets.joyqueue.rules import members_of
 from dethrone.clusters.targets.joyqueue.storage import METADATA, group_names
-from dethrone.clusters.targets.joyqueue.variants import VARIANTS
-from dethrone.clusters.targets.kit.mutants import Mutant
 from dethrone.harness.core.clock import MS, SECOND, Ns
 from dethrone.harness.core.interfaces import RunDefaults
 from dethrone.harness.core.planted import ExamPlan
@@ -75,10 +73,6 @@ class JoyQueueSystem(TargetSystem):
             "joyqueue-starved": "the same with an exhausted thread pool: leaders that were not elected",
             "joyqueue-mended": "both oddities mended; a deaf leader still stays, a healed follower still deposes",
         }
-
-    def variant_table(self) -> Mapping[str, Mutant]:
-        """JoyQueue's."""
-        return VARIANTS
 
     def voters(self, nodes: tuple[str, ...], knobs: Mapping[str, str], *, profile: str) -> tuple[str, ...]:
         """All nodes but the learners."""

@@ -17,11 +17,9 @@ from collections.abc import Mapping
 import msgspec
 
 from dethrone.clusters.systems.target import ANY_NUMBER, TargetSystem, check_voters, in_proportion
-from dethrone.clusters.targets.kit.mutants import Mutant
 from dethrone.clusters.targets.kraft.knobs import KNOBS, KraftKnobs
 from dethrone.clusters.targets.kraft.rules import LEADER
-from dethrone.clusters.targets.kraft.target import MUTANTS, check_observers
-from dethrone.clusters.targets.kraft.variants import VARIANTS
+from dethrone.clusters.targets.kraft.target import TARGET, check_observers
 from dethrone.harness.core.clock import MS, SECOND, Ns
 from dethrone.harness.core.interfaces import Reading, RunDefaults
 from dethrone.harness.core.planted import ExamPlan
@@ -80,10 +78,6 @@ class KraftSystem(TargetSystem):
             settings={"time_factor": "0.25"},
         )
 
-    def variant_table(self) -> Mapping[str, Mutant]:
-        """KRaft's."""
-        return VARIANTS
-
     def exam(self) -> ExamPlan:
         """As of all targets, also with four voters: half of them are no majority."""
         return msgspec.structs.replace(super().exam(), nodes=(3, 4, 5))
@@ -92,7 +86,7 @@ class KraftSystem(TargetSystem):
         """As of all targets; whether the observers are nodes is seen where the nodes are known."""
         words = super().knobs(settings, profile=profile, variant=None)
         if variant is not None:
-            MUTANTS.rules(variant, self.typed(words, profile=profile or next(iter(self.profiles()))))
+            TARGET.mutants.rules(variant, self.typed(words, profile=profile or next(iter(self.profiles()))))
         return words
 
     def rpc_timeout_ns(self, typed: KraftKnobs) -> Ns:

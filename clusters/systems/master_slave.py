@@ -19,10 +19,8 @@ import msgspec
 from dethrone.clusters.systems.operations import READING
 from dethrone.clusters.systems.target import ANY_NUMBER, CLIENT_PORT, TargetSystem, check_voters
 from dethrone.clusters.systems.target_client import TargetClient
-from dethrone.clusters.targets.kit.mutants import Mutant
 from dethrone.clusters.targets.master_slave.client import Routes
 from dethrone.clusters.targets.master_slave.knobs import KNOBS, MsKnobs
-from dethrone.clusters.targets.master_slave.variants import VARIANTS
 from dethrone.harness.core.clock import MS, SECOND, Ns
 from dethrone.harness.core.interfaces import Client, NodeSpec, OpOutcome, Reading, RunDefaults
 from dethrone.harness.core.planted import ExamPlan
@@ -70,10 +68,6 @@ class MasterSlaveSystem(TargetSystem):
             time_limit_ns=60 * SECOND,
             settings={"time_factor": "1/60"},
         )
-
-    def variant_table(self) -> Mapping[str, Mutant]:
-        """Its own planted bugs."""
-        return VARIANTS
 
     def exam(self) -> ExamPlan:
         """What it loses by its specification is no alarm (MS-B2, B3, B4)."""

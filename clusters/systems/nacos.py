@@ -14,7 +14,6 @@ from collections.abc import Mapping
 import msgspec
 
 from dethrone.clusters.systems.target import ANY_NUMBER, TargetSystem, check_voters
-from dethrone.clusters.targets.kit.mutants import Mutant
 from dethrone.clusters.targets.nacos.knobs import (
     HEARTBEAT_INTERVAL_MS,
     KNOBS,
@@ -25,7 +24,6 @@ from dethrone.clusters.targets.nacos.knobs import (
     Knobs,
 )
 from dethrone.clusters.targets.nacos.storage import META
-from dethrone.clusters.targets.nacos.variants import VARIANTS
 from dethrone.harness.core.clock import MS, SECOND, Ns
 from dethrone.harness.core.interfaces import RunDefaults
 from dethrone.harness.core.planted import ExamPlan
@@ -105,10 +103,6 @@ class NacosSystem(TargetSystem):
         if profile != MENDED:
             return usual
         return msgspec.structs.replace(usual, nemesis_interval_ns=8 * SECOND, time_limit_ns=180 * SECOND)
-
-    def variant_table(self) -> Mapping[str, Mutant]:
-        """The bugs planted in the mended one."""
-        return VARIANTS
 
     def exam(self) -> ExamPlan:
         """The mended one, for the original fails by its specification; without writes, as they hide votes.

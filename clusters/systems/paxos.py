@@ -16,10 +16,8 @@ from collections.abc import Mapping
 import msgspec
 
 from dethrone.clusters.systems.target import ANY_NUMBER, TargetSystem, check_voters
-from dethrone.clusters.targets.kit.mutants import Mutant
 from dethrone.clusters.targets.paxos.knobs import KNOBS, PaxosKnobs
 from dethrone.clusters.targets.paxos.storage import FILE
-from dethrone.clusters.targets.paxos.variants import VARIANTS
 from dethrone.harness.core.clock import MS, SECOND, Ns
 from dethrone.harness.core.interfaces import Reading, RunDefaults
 from dethrone.harness.core.planted import ExamPlan
@@ -73,10 +71,6 @@ class PaxosSystem(TargetSystem):
             "paxos-election": "values decided by instance, a log of them, and instance -k decides who leads epoch k",
             "paxos": "the same without epochs; no node leads",
         }
-
-    def variant_table(self) -> Mapping[str, Mutant]:
-        """Paxos' own."""
-        return VARIANTS
 
     def defaults(self) -> RunDefaults:
         """Contended instances under everything that it bears."""

@@ -22,9 +22,7 @@ from dethrone.clusters.systems.operations import (
     TRANSACTIONS,
 )
 from dethrone.clusters.systems.target import ANY_NUMBER, TargetSystem, check_voters, in_proportion
-from dethrone.clusters.targets.kit.mutants import Mutant
 from dethrone.clusters.targets.raft.knobs import KNOBS, RaftKnobs
-from dethrone.clusters.targets.raft.variants import VARIANTS
 from dethrone.harness.core.clock import MS, SECOND, Ns
 from dethrone.harness.core.interfaces import RunDefaults
 from dethrone.harness.core.planted import ExamPlan
@@ -84,10 +82,6 @@ class RaftSystem(TargetSystem):
             nemesis_interval_ns=5 * SECOND,
             time_limit_ns=60 * SECOND,
         )
-
-    def variant_table(self) -> Mapping[str, Mutant]:
-        """Raft's."""
-        return VARIANTS
 
     def exam(self) -> ExamPlan:
         """Logs, leases and changes of members in turn, often and seldom, faults in haste and with room between them."""

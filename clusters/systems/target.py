@@ -99,8 +99,10 @@ class TargetSystem:
         raise NotImplementedError
 
     def variant_table(self) -> Mapping[str, Mutant]:
-        """The protocol's table of variants, for the exam; none: it has no planted bugs."""
-        return {}
+        """The bugs planted in the protocol, for the exam."""
+        target: Any = self.target()
+        planted: Mapping[str, Mutant] = target.planted
+        return planted
 
     def exam(self) -> ExamPlan:
         """How it is examined in simulation: its default run's faults and those that only simulated hosts can suffer.

@@ -15,10 +15,8 @@ from collections.abc import Mapping
 import msgspec
 
 from dethrone.clusters.systems.target import ANY_NUMBER, TargetSystem, check_voters
-from dethrone.clusters.targets.kit.mutants import Mutant
 from dethrone.clusters.targets.zab.knobs import KNOBS, ZabKnobs
 from dethrone.clusters.targets.zab.rules import LEADING
-from dethrone.clusters.targets.zab.variants import VARIANTS
 from dethrone.harness.core.clock import MS, SECOND, Ns
 from dethrone.harness.core.interfaces import Reading, RunDefaults
 from dethrone.harness.core.planted import ExamPlan
@@ -62,10 +60,6 @@ class ZabSystem(TargetSystem):
             time_limit_ns=90 * SECOND,
             settings=QUICK,
         )
-
-    def variant_table(self) -> Mapping[str, Mutant]:
-        """ZAB's."""
-        return VARIANTS
 
     def exam(self) -> ExamPlan:
         """More writes than the workload's own: much of what breaks needs some under way."""

@@ -17,10 +17,8 @@ from collections.abc import Mapping
 import msgspec
 
 from dethrone.clusters.systems.target import ANY_NUMBER, TargetSystem, check_voters
-from dethrone.clusters.targets.kit.mutants import Mutant
 from dethrone.clusters.targets.zk_ephemeral.knobs import KNOBS, LAST, ZkKnobs
 from dethrone.clusters.targets.zk_ephemeral.tree import TREE
-from dethrone.clusters.targets.zk_ephemeral.variants import VARIANTS
 from dethrone.harness.core.clock import MS, SECOND, Ns
 from dethrone.harness.core.errors import ConfigError
 from dethrone.harness.core.interfaces import RunDefaults
@@ -83,10 +81,6 @@ class ZkEphemeralSystem(TargetSystem):
                 "call_retry_ms": "200",
             },
         )
-
-    def variant_table(self) -> Mapping[str, Mutant]:
-        """Its own planted bugs."""
-        return VARIANTS
 
     def planted(self) -> Mapping[str, Planted]:
         """See ``dethrone.harness.core.planted.Examinable``; who wins a race may have none of what was acknowledged."""

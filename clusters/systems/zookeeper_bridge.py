@@ -38,7 +38,8 @@ from dethrone.clusters.targets.zk_ephemeral import messages as m
 from dethrone.clusters.targets.zk_ephemeral.knobs import KNOBS, ZkKnobs
 from dethrone.clusters.targets.zk_ephemeral.rules import Rules
 from dethrone.clusters.targets.zk_ephemeral.service import ROLE
-from dethrone.clusters.targets.zk_ephemeral.target import MUTANTS, make_core
+from dethrone.clusters.targets.zk_ephemeral.target import TARGET as SIMULATED
+from dethrone.clusters.targets.zk_ephemeral.target import make_core
 from dethrone.clusters.targets.zk_ephemeral.witness import ZkWitness
 from dethrone.harness.core.clock import MS, Clocks
 from dethrone.harness.core.errors import ConfigError
@@ -403,7 +404,8 @@ def _core(node: str, members: tuple[str, ...], knobs: ZkKnobs, rules: Rules) -> 
 
 TARGET = KitTarget(
     KNOBS,
-    MUTANTS,
+    Rules,
+    SIMULATED.planted,
     message=m.ZkMessage,
     core=_core,
     witness=lambda node, _: ZkWitness(node, serves=False),  # the service's disk is ZooKeeper's

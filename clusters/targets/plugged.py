@@ -4,7 +4,7 @@
 ``dethrone.variants``. The class derives from the ``Rules`` of the protocol that it changes. Guarantees: a class that is
 not one of this protocol's rules is refused before anything starts; a file is executed once, and anything but a regular
 file is refused without waiting for it; a file for an earlier version finds its imports. Out of scope: the project's own
-mistakes (each protocol's ``variants``), and which files may be executed (``dethrone.harness.engine.run.file_trust``).
+mistakes (on each protocol's rules), and which files may be executed (``dethrone.harness.engine.run.file_trust``).
 """
 
 from __future__ import annotations

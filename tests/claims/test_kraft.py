@@ -460,7 +460,7 @@ def test_claim_4_32_the_log_grows_with_every_change_and_every_election(variant):
         one.fire("linger", after_ms=25)
         assert one.status().log_end.index == 2 * election
         one.hear("C", refused(one.node.epoch + 1))
-    kinds = [type(record.command).__name__ for record in one.node.log.records]
+    kinds = [type(record.command).__name__ for record in one.node.log.entries]
     assert kinds == ["LeaderChange", "Append"] * 3
     assert LOG in one.disk.shown
 

@@ -163,7 +163,7 @@ def test_claim_1_25_entries_go_to_all_and_a_majority_must_have_them(variant):
     one.lead(votes="BC")
     out = one.ask(Append("k", 1))
     told = {to for to, body in sent(out, AppendEntries) if body.entries}
-    index = one.node.log.last_index
+    index = one.node.log.end
     seq = one.node.leading.seq
     answered = replies(out)
     for number, peer in enumerate("BCDE", 2):
@@ -234,7 +234,7 @@ def test_claim_1_30_a_follower_out_of_reach_is_sent_everything_however_long_it_t
     for value in range(20):
         assert world.write("A", value)
         world.run(1000)
-    assert world.boxes["C"].node.log.last_index == 1
+    assert world.boxes["C"].node.log.end == 1
     world.heal()
     assert world.run(3000, until=world.converged)
     assert world.boxes["C"].node.machine.read("k") == list(range(20))
@@ -246,7 +246,7 @@ def test_claim_1_31_followers_apply_once_they_are_told_of_a_majority(variant):
     one = One(variant=variant)
     one.follow("B", term=1)
     one.hear("B", heartbeat("B", 1, seq=2, new=entries(1, 1)))
-    assert (one.node.log.last_index, one.node.commit, one.node.applied) == (2, 0, 0)
+    assert (one.node.log.end, one.node.commit, one.node.applied) == (2, 0, 0)
     out = one.hear("B", heartbeat("B", 1, 2, 1, commit=1, seq=3))
     assert names(out) == ["commit", "apply"]
     assert (one.node.commit, one.node.applied) == (1, 1)

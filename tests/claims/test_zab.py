@@ -169,7 +169,7 @@ def test_claim_zab_9_diverging_tails_are_removed(variant):
     world.run(5_000)
     assert world.write(world.leader(), 3)
     world.run(1_000)
-    logs = [box.node.log.txns for box in world.boxes.values()]
+    logs = [box.node.log.entries for box in world.boxes.values()]
     assert logs[0] == logs[1] == logs[2]
     assert world.problems == []
 

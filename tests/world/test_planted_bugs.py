@@ -18,12 +18,12 @@ from tests.world.test_safety import LOGS, SLOW
 TARGETS = ("dledger", "joyqueue", "kraft", "master_slave", "nacos", "paxos", "raft", "zk_ephemeral")
 
 
-def variants_of(protocol):
-    return importlib.import_module(f"dethrone.clusters.targets.{protocol}.variants").VARIANTS
-
-
 def target_of(protocol):
     return importlib.import_module(f"dethrone.clusters.targets.{protocol}.target").TARGET
+
+
+def variants_of(protocol):
+    return target_of(protocol).planted
 
 
 ALL = [(protocol, name) for protocol in TARGETS for name in variants_of(protocol)]

@@ -8,129 +8,117 @@ Source: docs/sources.md, bully: Garcia-Molina 1982, in the textbook form ELECTIO
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import ClassVar
 
 from dethrone.clusters.targets.bully import messages as m
-from dethrone.harness.core.clock import Clocks
-from dethrone.harness.core.machine import DiskImage
-
-if TYPE_CHECKING:
-    from dethrone.clusters.targets.bully.core import BullyCore
+from dethrone.clusters.targets.bully.core import WAIT, BullyCore
 
 FOLLOWER, ELECTING, WAITING, COORDINATOR = "FOLLOWER", "ELECTING", "WAITING", "COORDINATOR"
 
 
-class Classic:
-    """The election of one node."""
+class Classic(BullyCore):
+    """One node; the election stores nothing."""
 
     idle = FOLLOWER
-    lease: tuple[str, int] | None = None
-
-    def __init__(self, core: BullyCore) -> None:
-        self.core = core
-
-    def load(self, disk: DiskImage) -> None:
-        """It stores nothing."""
 
     def start(self) -> None:
         """Row 1."""
-        if self.core.on.elect_at_start:
+        if self.on.elect_at_start:
             self.stand("start")
 
-    def tick(self) -> None:
+    def look(self) -> None:
         """Row 1, where no coordinator is heard."""
-        core = self.core
-        if core.role == FOLLOWER and core.rules.unheard(core.now.mono - core.led_at):
+        if self.role == FOLLOWER and self.rules.unheard(self.mono - self.led_at):
             self.stand("coordinator unheard")
 
     def stand(self, why: str) -> None:
         """Row 1: ask all higher ids."""
-        core = self.core
-        if core.on.majority_to_stand and not core.sees_majority():
-            core.leaderless(FOLLOWER)
-            core.wait(core.on.coord_timeout)
+        if self.on.majority_to_stand and not self.sees_majority():
+            self.leaderless(FOLLOWER)
+            self.timer(WAIT, self.on.coord_timeout)
             return
-        core.round += 1
-        core.leaderless(ELECTING)
-        core.note("election_started", round=core.round, why=why)
-        asked = [peer for peer in core.peers if core.rules.asks(higher=self.higher(peer))]
+        self.round += 1
+        self.leaderless(ELECTING)
+        self.note("election_started", {"round": self.round, "why": why})
+        asked = [peer for peer in self.peers if self.rules.asks(higher=self.higher(peer))]
         for peer in asked:
-            core.send(peer, m.Election(core.round))
+            self.send(peer, m.Election(self.round))
         if asked:
-            core.wait(core.on.ok_timeout)
+            self.timer(WAIT, self.on.ok_timeout)
         else:
-            self.lead()
+            self.coordinate()
 
     def higher(self, peer: str) -> bool:
         """Whether its id is higher than the own one."""
-        return self.core.members.index(peer) > self.core.place
+        return self.place(peer) > self.place(self.me)
 
-    def lead(self) -> None:
+    def coordinate(self) -> None:
         """Row 3: lead, and announce it."""
-        core = self.core
-        if not core.leads:
-            core.lead(COORDINATOR, [])
-        if core.on.announce:
-            for peer in core.peers:
-                core.send(peer, m.Coordinator(core.round, core.reign))
-            core.note("coordinator_sent", round=core.round)
-        core.beat()
+        if not self.leads:
+            self.lead(COORDINATOR, [])
+        if self.on.announce:
+            for peer in self.peers:
+                self.send(peer, m.Coordinator(self.round, self.reign))
+            self.note("coordinator_sent", {"round": self.round})
+        self.beat()
 
     def waited(self) -> None:
         """Rows 3 and 5, and a node that waits for a majority."""
-        core = self.core
-        if core.role == ELECTING and core.rules.takes_lead(answered=False):
-            self.lead()
-        elif core.role == WAITING:
+        if self.role == ELECTING and self.rules.takes_lead(answered=False):
+            self.coordinate()
+        elif self.role == WAITING:
             self.stand("no announcement")
-        elif core.role == FOLLOWER and core.coordinator is None:
+        elif self.role == FOLLOWER and self.coordinator is None:
             self.stand("no majority before")
 
-    def message(self, src: str, body: Any) -> None:
-        """Rows 2, 4 and 6."""
-        core = self.core
-        if isinstance(body, m.Election):
-            if not core.rules.answers(higher=self.higher(src)):
-                return
-            core.send(src, m.Okay(body.round))
-            core.note("ok_sent", to=src, round=body.round)
-            if core.leads:
-                self.lead()
-            elif core.role == FOLLOWER:
-                self.stand("election of a lower id")
-        elif isinstance(body, m.Okay):
-            if core.role == ELECTING and body.round == core.round:
-                core.note("ok_received", source=src, round=body.round)
-                core.role = WAITING
-                core.wait(core.on.coord_timeout)
-        elif isinstance(body, m.Coordinator):
-            self.rival(src, body.reign, announced=True)
+    def _election(self, src: str, body: m.Election) -> None:
+        """Row 2."""
+        if not self.rules.answers(higher=self.higher(src)):
+            return
+        self.send(src, m.Okay(body.round))
+        self.note("ok_sent", {"to": src, "round": body.round})
+        self._insist("election of a lower id")
+
+    def _okay(self, src: str, body: m.Okay) -> None:
+        """Row 4."""
+        if self.role == ELECTING and body.round == self.round:
+            self.note("ok_received", {"source": src, "round": body.round})
+            self.role = WAITING
+            self.timer(WAIT, self.on.coord_timeout)
+
+    def _coordinator(self, src: str, body: m.Coordinator) -> None:
+        """Row 6."""
+        self.rival(src, body.reign, announced=True)
+
+    MESSAGES: ClassVar = {
+        **BullyCore.MESSAGES,
+        m.Election: _election,
+        m.Okay: _okay,
+        m.Coordinator: _coordinator,
+    }
+
+    def _insist(self, why: str) -> None:
+        """A lower id would lead."""
+        if self.leads:
+            self.coordinate()
+        elif self.role == FOLLOWER:
+            self.stand(why)
 
     def rival(self, src: str, reign: int, *, announced: bool = False) -> None:
         """Rows 6, 7 and 8: another node says that it leads."""
-        core = self.core
         lower = not self.higher(src)
-        if not core.rules.accepts(lower=lower):
-            core.note("bullied", node=src)
-            if core.leads:
-                self.lead()
-            elif core.role == FOLLOWER:
-                self.stand("a lower id leads")
-        elif core.leads:
-            if core.on.yields and not lower:
-                core.follow(src, reign)
+        if not self.rules.accepts(lower=lower):
+            self.note("bullied", {"node": src})
+            self._insist("a lower id leads")
+        elif self.leads:
+            if self.on.yields and not lower:
+                self.follow(src, reign)
         elif announced or self._better(src):
-            core.follow(src, reign)
+            self.follow(src, reign)
 
     def _better(self, src: str) -> bool:
         """Whether a heartbeat of this leader says more than what is known."""
-        core = self.core
-        known = core.coordinator
-        if known in (None, src) or core.rules.unheard(core.now.mono - core.led_at):
+        known = self.coordinator
+        if known is None or known == src or self.rules.unheard(self.mono - self.led_at):
             return True
-        return core.members.index(src) > core.members.index(known)
-
-    def shown(self, now: Clocks) -> dict[str, Any]:
-        """Nothing more."""
-        del now
-        return {}
+        return self.place(src) > self.place(known)

@@ -1,112 +1,83 @@
-"""One node of the bully target: heartbeats, roles, client requests, and which form of election decides.
+"""One node of the bully target: heartbeats, roles, and what both forms of election are asked.
 
 Guarantees: everything about the election is volatile; the log is not. A node whose disk fails, or whose log cannot be
-read, stops. Out of scope: the two elections (``classic``, ``mongo``), the log (``replication``).
+read, stops. Out of scope: the two elections (``classic``, ``mongo``), log and requests of clients (``replication``).
 
-Source: docs/sources.md, bully (rows 6 and 7 of MongoDB's election are ``_tick`` and ``rival`` here).
+Source: docs/sources.md, bully (rows 6 and 7 of MongoDB's election are ``tick`` and ``rival`` here).
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 from dethrone.clusters.targets.bully import messages as m
-from dethrone.clusters.targets.bully.classic import Classic
-from dethrone.clusters.targets.bully.mongo import Mongo
 from dethrone.clusters.targets.bully.replication import Replication
 from dethrone.clusters.targets.bully.rules import Rules
-from dethrone.clusters.targets.kit.files import Unreadable
+from dethrone.clusters.targets.kit.core import KitCore, status_of
 from dethrone.harness.core.clock import MS, Clocks, Ns
-from dethrone.harness.core.machine import (
-    CoreEvent,
-    CoreStatus,
-    DiskDone,
-    DiskImage,
-    Effect,
-    Fired,
-    Halt,
-    LogEnd,
-    Message,
-    Note,
-    Request,
-    Send,
-    SetTimer,
-)
-from dethrone.harness.core.rng import Rng
+from dethrone.harness.core.machine import CoreStatus, DiskImage, Glance, Note
 
 TICK, WAIT = "tick", "wait"
-LEADING = frozenset({"COORDINATOR", "PRIMARY"})
 
 
-class BullyCore:
-    """See the module. ``reign``: the wall time at which the present leader, this node or another, began to lead."""
+class BullyCore(Replication, KitCore["BullyCore"]):
+    """See the module. A form of election gives the methods that raise here."""
+
+    idle: str
+    """The role of a node that follows."""
+    lease: tuple[str, int] | None = None
 
     def __init__(self, node: str, members: tuple[str, ...], rules: Rules) -> None:
-        self.me, self.members, self.rules, self.on = node, members, rules, rules.on
-        self.place = members.index(node)
-        self.peers = tuple(name for name in members if name != node)
-        self.data = Replication(self)
-        self.form: Classic | Mongo = Mongo(self) if self.on.election == "mongo" else Classic(self)
-        self.role = self.form.idle
-        self.coordinator: str | None = None
-        self.round = self.reign = 0
+        super().__init__(node, members, rules)
+        self.node = self
+        self.role = self.idle
+        self.round = 0
         self.led_at: Ns = 0
         """When the coordinator was last heard, or the node last had a reason to wait for one."""
         self.heard: dict[str, tuple[Ns, m.Heartbeat]] = {}
-        self.halted = False
-        self.now, self.rng, self.out = Clocks(0, 0), Rng(0), []  # type: tuple[Clocks, Rng, list[Effect]]
 
-    def boot(self, disk: DiskImage, now: Clocks, rng: Rng, out: list[Effect]) -> None:
+    def load(self, disk: DiskImage) -> None:
         """Read the log, and begin."""
-        self.now, self.rng, self.out = now, rng, out
-        try:
-            self.data.load(disk)
-            self.form.load(disk)
-        except Unreadable as error:
-            self.halted = True
-            out.append(Halt(str(error)))
-            return
-        self.note("start", round=self.round)
-        self.led_at = now.mono
-        self.form.start()
-        self._tick()
+        self.store(self.log.start(disk))
+        self.show()
+        self.recall(disk)
+        self.note("start", {"round": self.round})
+        self.led_at = self.mono
+        self.start()
+        self.tick()
 
-    def handle(self, event: CoreEvent, now: Clocks, rng: Rng, out: list[Effect]) -> None:
-        """Handle one event."""
-        if self.halted:
-            return
-        self.now, self.rng, self.out = now, rng, out
-        match event:
-            case Message(src=src, body=m.Heartbeat() as body):
-                self._heartbeat(src, body)
-            case Message(src=src, body=m.Entries() as body):
-                self.data.entries(src, body)
-            case Message(src=src, body=m.Stored() as body):
-                self.data.stored(src, body)
-            case Message(src=src, body=body):
-                self.form.message(src, body)
-            case Fired(timer=timer) if timer == TICK:
-                self._tick()
-            case Fired(timer=timer) if timer == WAIT:
-                self.form.waited()
-            case Request(id=request, body=body):
-                self.data.request(request, body)
-            case DiskDone():
-                self.data.disk_done(event)
+    # --- what a form of election gives ----------------------------------------------------------------------------
 
-    # --- who is there ---------------------------------------------------------------------------------------------
+    def recall(self, disk: DiskImage) -> None:
+        """Read what the election stored."""
 
-    @property
-    def leads(self) -> bool:
-        """Whether this node calls itself the leader."""
-        return self.role in LEADING
+    def start(self) -> None:
+        """The node is up."""
 
-    def up(self, node: str) -> bool:
+    def look(self) -> None:
+        """The time of a heartbeat came."""
+        raise NotImplementedError
+
+    def waited(self) -> None:
+        """The election's timer rang."""
+        raise NotImplementedError
+
+    def rival(self, src: str, reign: int) -> None:
+        """Another node says that it leads."""
+        raise NotImplementedError
+
+    def shown(self, now: Clocks) -> dict[str, Any]:
+        """What else a status says."""
+        del now
+        return {}
+
+    # --- which nodes are there ------------------------------------------------------------------------------------
+
+    def up(self, node: str, now: Ns | None = None) -> bool:
         """Whether a peer was heard lately."""
-        return node in self.heard and self._up(node, self.now.mono)
-
-    def _up(self, node: str, mono: Ns) -> bool:
-        return not self.rules.unheard(mono - self.heard[node][0])
+        at = self.mono if now is None else now
+        return node in self.heard and not self.rules.unheard(at - self.heard[node][0])
 
     def visible(self) -> list[str]:
         """The peers that were heard lately."""
@@ -120,93 +91,89 @@ class BullyCore:
         """The visible peers that say they lead."""
         return [node for node in self.visible() if self.heard[node][1].reign]
 
-    def _tick(self) -> None:
-        self.out.append(SetTimer(TICK, self.now.mono + self.on.heartbeat))
+    def place(self, node: str) -> int:
+        """A node's id."""
+        return self.members.index(node)
+
+    def tick(self) -> None:
+        """Look around, and let the others hear from this node."""
+        self.timer(TICK, self.on.heartbeat)
         if self.leads and self.on.step_down and not self.sees_majority():
             self.stop_leading("no majority")
-        self.form.tick()
+        self.look()
         self.beat()
         if self.leads:
-            self.data.push(always=True)
+            self.push(always=True)
 
     def beat(self) -> None:
         """A heartbeat to all."""
         told = self.leads and self.on.announce
-        body = m.Heartbeat(
-            self.role, self.coordinator, self.data.optime, self.reign if told else 0, self.term if told else 0
-        )
+        reign, term = (self.reign, self.term) if told else (0, 0)
+        body = m.Heartbeat(self.role, self.coordinator, self.optime, reign, term)
         for peer in self.peers:
             self.send(peer, body)
 
-    def _heartbeat(self, src: str, body: m.Heartbeat) -> None:
-        self.heard[src] = (self.now.mono, body)
+    def heartbeat(self, src: str, body: m.Heartbeat) -> None:
+        """A peer is there."""
+        self.heard[src] = (self.mono, body)
         if body.reign:
-            self.form.rival(src, body.reign)
+            self.rival(src, body.reign)
             if src == self.coordinator:
-                self.led_at = self.now.mono
+                self.led_at = self.mono
+
+    MESSAGES: ClassVar = {m.Heartbeat: heartbeat, m.Entries: Replication.entries, m.Stored: Replication.stored}
+    TIMERS: ClassVar = {TICK: tick, WAIT: lambda node: node.waited()}
 
     # --- leading and following ------------------------------------------------------------------------------------
 
     def lead(self, role: str, voters: list[str]) -> None:
         """This node leads from now on."""
-        self.out.append(SetTimer(WAIT, None))
-        self.role, self.coordinator, self.reign = role, self.me, max(1, self.now.wall)
-        self.data.begin()
-        self.note("elected", voters=voters, round=self.round)
+        self.timer(WAIT, None)
+        self.role, self.coordinator, self.reign = role, self.me, max(1, self.wall)
+        self.begin()
+        self.note("elected", {"voters": voters, "round": self.round})
 
     def follow(self, leader: str, reign: int) -> None:
         """That node leads, since ``reign``."""
-        self.led_at = self.now.mono
-        if (self.coordinator, self.reign) == (leader, reign) and self.role == self.form.idle:
+        self.led_at = self.mono
+        if (self.coordinator, self.reign) == (leader, reign) and self.role == self.idle:
             return
         if self.leads:
-            self.note("step_down", why="follows", leader=leader)
-        self.out.append(SetTimer(WAIT, None))
-        self.role, self.coordinator, self.reign = self.form.idle, leader, reign
-        self.data.begin()
-        self.note("leader_seen", leader=leader)
+            self.note("step_down", {"why": "follows", "leader": leader})
+        self.timer(WAIT, None)
+        self.role, self.coordinator, self.reign = self.idle, leader, reign
+        self.begin()
+        self.note("leader_seen", {"leader": leader})
 
     def leaderless(self, role: str) -> None:
         """No node leads, as far as this one knows."""
         self.role, self.coordinator, self.reign = role, None, 0
-        self.led_at = self.now.mono
-        self.data.begin()
+        self.led_at = self.mono
+        self.begin()
 
     def stop_leading(self, why: str) -> None:
         """This node leads no more."""
-        self.leaderless(self.form.idle)
-        self.note("step_down", why=why)
+        self.leaderless(self.idle)
+        self.note("step_down", {"why": why})
 
-    # --- small parts ----------------------------------------------------------------------------------------------
+    # --- what is said ---------------------------------------------------------------------------------------------
 
     @property
     def term(self) -> int:
         """0: there are none. With ``local_term`` the round, which means nothing to other nodes."""
         return self.round if self.on.local_term else 0
 
-    def send(self, to: str, body: m.BullyMessage) -> None:
-        """One message."""
-        self.out.append(Send(to, body))
-
-    def note(self, name: str, **data: Any) -> None:
-        """A trace event."""
+    def note(self, name: str, data: Mapping[str, Any]) -> None:
+        """Append a trace event."""
         self.out.append(Note(name, self.term, self.role, data))
 
-    def wait(self, span: Ns) -> None:
-        """Let the election's timer ring after it."""
-        self.out.append(SetTimer(WAIT, self.now.mono + span))
+    def glance(self) -> Glance:
+        """The main fields of the observer record."""
+        voted_for = self.lease and self.lease[0]
+        return self.role, self.term, self.coordinator, voted_for, (self.optime, self.log.end), self.commit
 
     def status(self, now: Clocks) -> CoreStatus:
         """The observer record."""
-        up = [node for node in self.peers if node in self.heard and self._up(node, now.mono)]
+        up = [node for node in self.peers if self.up(node, now.mono)]
         extra = {"round": self.round, "peers_up": up, "silence_ms": (now.mono - self.led_at) // MS}
-        log, lease = self.data, self.form.lease
-        return CoreStatus(
-            self.role,
-            self.term,
-            self.coordinator,
-            lease and lease[0],
-            LogEnd(log.optime, log.log.end),
-            log.commit,
-            extra={**extra, **self.form.shown(now)},
-        )
+        return status_of(self.glance(), extra={**extra, **self.shown(now)})

@@ -7,181 +7,176 @@ An election may ignore the log, so that acknowledged writes are dropped: that is
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dethrone.clusters.targets.bully import messages as m
+from dethrone.clusters.targets.bully.rules import Rules
 from dethrone.clusters.targets.client_api import Append, Get, NotLeader, Ok, Put, Refused, Unknown
+from dethrone.clusters.targets.kit.core import KitNode
 from dethrone.clusters.targets.zk_ephemeral.log import LOG, Log
 from dethrone.clusters.targets.zk_ephemeral.messages import Record
-from dethrone.harness.core.machine import Disk, DiskDone, DiskImage, Halt, Reply
-
-if TYPE_CHECKING:
-    from dethrone.clusters.targets.bully.core import BullyCore
+from dethrone.harness.core.machine import DiskDone, DiskOp
 
 BATCH_MAX = 64
+LEADING = frozenset({"COORDINATOR", "PRIMARY"})
 
 
-class Replication:
-    """The log of one node, and what a leader knows of the others' logs."""
+class Replication(KitNode):
+    """The log of one node, and what a leader knows of the others' logs.
 
-    def __init__(self, core: BullyCore) -> None:
-        self.core = core
+    ``reign``: the wall time at which the present leader, this node or another, began to lead.
+    """
+
+    def __init__(self, node: str, members: tuple[str, ...], rules: Rules) -> None:
+        super().__init__()
+        self.me, self.members, self.rules, self.on = node, members, rules, rules.on
+        self.peers = tuple(name for name in members if name != node)
+        self.role = ""
+        self.coordinator: str | None = None
+        self.reign = 0
         self.log = Log(sync=True)
-        self.token = 0
         self.batches: dict[int, int] = {}
         self.commit = 0
         self.pending: list[tuple[int, int]] = []
         """(index, request) of writes that are not acknowledged yet."""
-        self.number = 0
+        self.number = self.agreed = 0
+        """Of the last message of this reign; up to where a follower's log is its leader's."""
         self.prev: dict[str, int] = {}
         self.sent: dict[str, int] = {}
         self.matched: dict[str, int] = {}
-        self.agreed = 0
-        """A follower's: up to here its log is its leader's."""
 
-    def load(self, disk: DiskImage) -> None:
-        """Read the log; raises ``Unreadable``."""
-        self._disk(self.log.load(disk))
-        self._visible()
+    @property
+    def leads(self) -> bool:
+        """Whether this node calls itself the leader."""
+        return self.role in LEADING
 
     @property
     def optime(self) -> int:
         """The wall-clock time of the last record, in ns; 0: none."""
-        return self.log.last_epoch
-
-    def optime_at(self, index: int) -> int:
-        """That of a record; 0 before the first, -1 beyond the last."""
-        return -1 if index > self.log.end else self.log.records[index - 1].epoch if index else 0
+        return self.log.last_term
 
     def begin(self) -> None:
         """A reign begins or ends, here or at another node."""
         for _, request in self.pending:
-            self._reply(request, Unknown("this node does not lead any more"))
+            self.reply(request, Unknown("this node does not lead any more"))
         self.pending.clear()
         self.number = self.agreed = 0
         self.prev, self.sent, self.matched = {}, {}, {}
 
     # --- the leader's ---------------------------------------------------------------------------------------------
 
-    def request(self, request: int, body: Any) -> None:
+    def on_request(self, request: int, body: Any) -> None:
         """A client asks."""
-        core, log = self.core, self.log
+        log = self.log
         if not isinstance(body, Append | Put | Get):
-            self._reply(request, Refused("not served by this target"))
-        elif not core.leads:
-            self._reply(request, NotLeader(core.coordinator))
+            self.reply(request, Refused("not served by this target"))
+        elif not self.leads:
+            self.reply(request, NotLeader(self.coordinator))
         elif isinstance(body, Get):
-            self._reply(request, Ok(log.read(body.key)))
+            self.reply(request, Ok(log.read(body.key)))
         else:
-            log.append(Record(log.end + 1, max(self.optime + 1, core.now.wall), body))
+            log.append(Record(log.end + 1, max(self.optime + 1, self.wall), body))
             self.pending.append((log.end, request))
             self._write()
 
     def push(self, *, always: bool = False) -> None:
         """Send to each peer what follows; ``always``: also where an answer is due or nothing is new."""
-        for peer in self.core.peers:
+        for peer in self.peers:
             if always or self.sent.get(peer, 0) <= self.matched.get(peer, -1):
                 self._push(peer)
 
     def _push(self, peer: str) -> None:
         log = self.log
         at = min(self.prev.setdefault(peer, log.durable), log.durable)
-        records = tuple(log.records[at : min(log.durable, at + BATCH_MAX)])
+        records = tuple(log.entries[at : min(log.durable, at + BATCH_MAX)])
         self.number += 1
         self.sent[peer] = at + len(records)
-        self.core.send(
-            peer, m.Entries(self.core.reign, self.number, at, self.optime_at(at), records, log.durable, self.commit)
-        )
+        self.send(peer, m.Entries(self.reign, self.number, at, log.term_at(at), records, log.durable, self.commit))
 
     def stored(self, src: str, body: m.Stored) -> None:
         """A follower reports up to where its log agrees."""
-        if not self.core.leads or body.reign != self.core.reign:
+        if not self.leads or body.reign != self.reign:
             return
         if body.fits:
             self.prev[src] = self.matched[src] = max(self.matched.get(src, 0), body.index)
-            self.advance()
+            self._advance()
         else:
-            self.prev[src] = min(body.index, self.log.end_of(body.optime)[1])
+            self.prev[src] = min(body.index, self.log.end_of_term(body.optime)[1])
         if self.prev[src] < self.log.durable or not body.fits:
             self._push(src)
 
-    def advance(self) -> None:
+    def _advance(self) -> None:
         """Commit what a majority holds, and acknowledge what may be."""
-        log, core = self.log, self.core
-        ends = sorted([log.durable, *(self.matched.get(peer, 0) for peer in core.peers)], reverse=True)
+        log = self.log
+        ends = sorted([log.durable, *(self.matched.get(peer, 0) for peer in self.peers)], reverse=True)
         self.commit = max(self.commit, ends[len(ends) // 2])
-        limit = log.durable if core.on.write_concern == "1" else min(self.commit, log.durable)
+        limit = log.durable if self.on.write_concern == "1" else min(self.commit, log.durable)
         while self.pending and self.pending[0][0] <= limit:
             index, request = self.pending.pop(0)
-            core.note("write_acked", index=index)
-            self._reply(request, Ok(index, index, self.optime_at(index)))
+            self.note("write_acked", {"index": index})
+            self.reply(request, Ok(index, index, log.term_at(index)))
 
     # --- a follower's ---------------------------------------------------------------------------------------------
 
     def entries(self, src: str, body: m.Entries) -> None:
         """Take the leader's records."""
-        core, log = self.core, self.log
-        if src != core.coordinator or core.leads or body.reign != core.reign or body.number <= self.number:
+        log = self.log
+        if src != self.coordinator or self.leads or body.reign != self.reign or body.number <= self.number:
             return
         self.number = body.number
-        if self.optime_at(body.index) != body.optime:
-            index = max(0, min(body.index - 1, log.end_of(body.optime)[1]))
-            core.send(src, m.Stored(body.reign, index, self.optime_at(index), fits=False))
+        if log.term_at(body.index) != body.optime:
+            index = max(0, min(body.index - 1, log.end_of_term(body.optime)[1]))
+            self.send(src, m.Stored(body.reign, index, log.term_at(index), fits=False))
             return
         for one in body.records:
-            if self.optime_at(one.index) != one.epoch:
+            if log.term_at(one.index) != one.epoch:
                 self._cut(one.index - 1)
                 log.append(one)
         self._cut(body.end)
         self.agreed = body.index + len(body.records)
         self.commit = min(body.commit, self.agreed)
         self._write()
-        self._tell()
+        self._confirm()
 
-    def _tell(self) -> None:
-        core = self.core
-        if not core.leads and core.coordinator is not None and self.number:
+    def _confirm(self) -> None:
+        if not self.leads and self.coordinator is not None and self.number:
             index = min(self.agreed, self.log.durable)
-            core.send(core.coordinator, m.Stored(core.reign, index, self.optime_at(index), fits=True))
+            self.send(self.coordinator, m.Stored(self.reign, index, self.log.term_at(index), fits=True))
 
     def _cut(self, end: int) -> None:
         if end >= self.log.end:
             return
-        self.core.note("rollback", start=end + 1, end=self.log.end)
-        self._disk(self.log.cut(end))
+        self.note("rollback", {"start": end + 1, "end": self.log.end})
+        self.store(self.log.cut_now(end))
         self.batches = {token: min(index, end) for token, index in self.batches.items()}
         self.agreed = min(self.agreed, end)
 
     # --- disk -----------------------------------------------------------------------------------------------------
 
-    def _write(self) -> None:
-        if self.log.waiting and not self.batches:
-            self._disk(self.log.take())
-
-    def _disk(self, ops: tuple[Any, ...]) -> None:
+    def store(self, ops: tuple[DiskOp, ...]) -> None:
+        """Start a batch after which the log is durable as it is now; nothing, if it is empty."""
         if ops:
-            self.token += 1
-            self.batches[self.token] = self.log.end
-            self.core.out.append(Disk(self.token, ops))
+            self.batches[self.batch(ops)] = self.log.end
+
+    def _write(self) -> None:
+        if self.log.waits() and not self.batches:
+            self.store(self.log.take_ops())
 
     def disk_done(self, done: DiskDone) -> None:
         """A batch succeeded, or failed: then this node stops."""
         if done.error is not None:
-            self.core.halted = True
-            self.core.out.append(Halt(f"{LOG}: {done.error}"))
+            self.halt(f"{LOG}: {done.error}")
             return
         self.log.durable = max(self.log.durable, min(self.batches.pop(done.token, 0), self.log.end))
-        self._visible()
+        self.show()
         self._write()
-        if self.core.leads:
-            self.advance()
+        if self.leads:
+            self._advance()
             self.push()
         else:
-            self._tell()
+            self._confirm()
 
-    def _visible(self) -> None:
+    def show(self) -> None:
+        """Reads see what is durable."""
         self.log.hw = self.log.durable
         self.log.apply()
-
-    def _reply(self, request: int, body: Any) -> None:
-        self.core.out.append(Reply(request, body))

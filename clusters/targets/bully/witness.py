@@ -21,8 +21,6 @@ from dethrone.harness.core.machine import DiskImage, Witnessed
 class BullyWitness(ZkWitness):
     """The witness of one node."""
 
-    __slots__ = ("_reign", "_told", "_voters")
-
     def booted(self, disk: DiskImage) -> list[Witnessed]:
         """A new incarnation has no reign."""
         self._reign = 0

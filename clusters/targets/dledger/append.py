@@ -8,14 +8,14 @@ Source: DLedger 0.2.7, ``DLedgerServer.handleAppend``, ``DLedgerEntryPusher.Quor
 
 from __future__ import annotations
 
-from dethrone.clusters.targets.client_api import Append, Failed, NotLeader, Ok, Refused, Unknown
+from dethrone.clusters.targets.client_api import Append, NotLeader, Ok, Refused, Unknown
 from dethrone.clusters.targets.dledger import messages as m
 from dethrone.clusters.targets.dledger import push
 from dethrone.clusters.targets.dledger.leading import Leading, Pending
-from dethrone.clusters.targets.dledger.machine import Machine, Refusal
 from dethrone.clusters.targets.dledger.messages import Command, Entry, Noop
 from dethrone.clusters.targets.dledger.node import ACKS, CHECKPOINT, Node
 from dethrone.clusters.targets.dledger.rules import LEADER
+from dethrone.clusters.targets.kit.machine import Machine
 from dethrone.harness.core.machine import SetTimer
 
 
@@ -23,7 +23,7 @@ def start_leading(n: Node) -> None:
     """Begin a leadership: marks of this term are kept from an earlier one, those of other terms dropped."""
     old = n.leading
     marks = old.marks if old is not None and old.term == n.term else dict.fromkeys(n.members, -1)
-    n.leading = Leading(n.term, n.peers, marks, n.log.end)
+    n.leading = Leading(n.term, n.peers, marks, n.log.last)
     _fail_other_terms(n)
     mark_own(n)
     if n.knobs.noop_on_elect:
@@ -66,7 +66,7 @@ def on_append(n: Node, request: int, command: Command) -> None:
         n.note("append_refused", {"code": code})
         n.reply(request, Refused(m.words(code)))
         return
-    index = n.log.end + 1
+    index = n.log.last + 1
     if n.rules.acks_client(committed=False):
         n.reply(request, Ok(index + 1 if type(command) is Append else None, index + 1, n.term + 1))
     else:
@@ -78,7 +78,7 @@ def on_append(n: Node, request: int, command: Command) -> None:
 
 def store(n: Node, command: Command) -> None:
     """Append an entry of the own term."""
-    index = n.log.end + 1
+    index = n.log.last + 1
     n.log.append(Entry(index, n.term, command))
     n.end_term = n.rules.ledger_end_term(n.term, n.term)
     n.note("append", {"index": index + 1, "term": n.term + 1})
@@ -113,7 +113,7 @@ def mark(n: Node, lead: Leading, peer: str, index: int) -> None:
 
 def advance(n: Node, lead: Leading) -> None:
     """Commit what a majority stores."""
-    index = min(n.rules.quorum_index(sorted(lead.marks.values(), reverse=True)), n.log.end)
+    index = min(n.rules.quorum_index(sorted(lead.marks.values(), reverse=True)), n.log.last)
     if index > n.committed and n.rules.may_commit(n.log.entries[index].term, n.term):
         set_committed(n, index, marks={peer: mark + 1 for peer, mark in lead.marks.items()})
         if n.rules.notices_commit_eagerly():
@@ -124,7 +124,7 @@ def advance(n: Node, lead: Leading) -> None:
 def set_committed(n: Node, index: int, *, marks: dict[str, int] | None = None) -> None:
     """Move the committed index and apply what is new; also for followers."""
     old, n.committed = n.committed, index
-    entry_term = n.log.entries[index].term if index <= n.log.end else -1
+    entry_term = n.log.entries[index].term if index <= n.log.last else -1
     data = {"old": old + 1, "new": index + 1, "entry_term": entry_term + 1}
     n.note("commit", data if marks is None else {**data, "marks": marks})
     apply(n)
@@ -136,21 +136,17 @@ def set_committed(n: Node, index: int, *, marks: dict[str, int] | None = None) -
 def apply(n: Node) -> None:
     """Apply committed entries, and answer the clients that wait for them."""
     pending = n.pending
-    for index in range(n.applied + 1, min(n.committed, n.log.end) + 1):
+    for index in range(n.applied + 1, min(n.committed, n.log.last) + 1):
         entry = n.log.entries[index]
-        result = n.machine.apply(entry.command)
+        result = n.machine.apply(index + 1, entry.command)
         n.applied = index
         item = pending.pop(index, None) if pending else None
         if item is None:
             continue
         if item.term != entry.term:
             _unknown(n, index, item, m.TERM_CHANGED)
-        elif isinstance(result, Refusal):
-            n.reply(item.request, Failed(result.why))
         else:
-            n.note("write_acked", {"index": index + 1, "term": entry.term + 1})
-            value = index + 1 if type(entry.command) is Append else result
-            n.reply(item.request, Ok(value, index + 1, entry.term + 1))
+            n.answer(item.request, result, index + 1, entry.term + 1)
 
 
 def reapply(n: Node) -> None:

@@ -42,7 +42,7 @@ def _get_index(n: Node, request: int, key: str) -> None:
     except ValueError:
         n.reply(request, Refused("mode index needs a number"))
         return
-    code = n.rules.may_get(index, begin=n.log.begin, end=n.log.end, committed=n.committed)
+    code = n.rules.may_get(index, begin=n.log.begin, end=n.log.last, committed=n.committed)
     n.note("get", {"index": index + 1, "committed": index <= n.committed, "code": code})
     if code != m.SUCCESS:
         n.reply(request, Failed(m.words(code)))
@@ -55,8 +55,8 @@ def _get_index(n: Node, request: int, key: str) -> None:
 
 def _get_key(n: Node, lead: Leading, request: int, key: str) -> None:
     if not n.knobs.get_committed_only:
-        n.note("get", {"key": key, "committed": n.committed == n.log.end})
-        n.reply(request, Ok(n.machine.read_with(key, n.log.entries[n.applied + 1 :])))
+        n.note("get", {"key": key, "committed": n.committed == n.log.last})
+        n.reply(request, Ok(n.machine.read_after(key, (entry.command for entry in n.log.entries[n.applied + 1 :]))))
     elif n.committed < lead.inherited:
         n.note("get", {"key": key, "committed": False, "code": m.LEADER_NOT_READY})
         n.reply(request, Failed(m.words(m.LEADER_NOT_READY)))

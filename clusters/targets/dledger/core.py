@@ -48,8 +48,6 @@ from dethrone.harness.core.machine import (
 class DledgerCore(KitCore[Node]):
     """One node of a static group."""
 
-    __slots__ = ("_released", "node", "soft")
-
     MESSAGES: ClassVar = {
         VoteRequest: election.on_vote_request,
         VoteResponse: election.on_vote_response,
@@ -71,7 +69,7 @@ class DledgerCore(KitCore[Node]):
         n.loop_base = n.mono
         n.opaque = n.rng.below(1 << 30) << LIFE_BITS
         _load(n, disk)
-        n.note("start", {"term": n.term + 1, "vote": n.voted_for, "log_end": [shown(n.end_term), shown(n.log.end)]})
+        n.note("start", {"term": n.term + 1, "vote": n.voted_for, "log_end": [shown(n.end_term), shown(n.log.last)]})
         append.apply(n)
         n.schedule()
 
@@ -92,10 +90,6 @@ class DledgerCore(KitCore[Node]):
         if self.soft is not None:
             self._released = self.soft.done(done.token)
         _disk_done(self.node, done)
-
-    def violation(self, data: dict[str, Any]) -> None:
-        """Trace what no node of this protocol does."""
-        self.node.note("violation", data)
 
     def settle(self) -> None:
         """persist_mode=upstream: what follows a write of the term file waits for it."""
@@ -131,16 +125,16 @@ def _load(n: Node, disk: DiskImage) -> None:
         n.term, n.voted_for = state.term, state.voted_for
         n.term_file = raw if isinstance(raw, bytes) else None
     checkpoint = storage.read_checkpoint(disk)
-    n.committed = n.checkpointed = min(checkpoint.committed, n.log.end)
+    n.committed = n.checkpointed = min(checkpoint.committed, n.log.last)
     cut = n.log.waits()
     _make_durable(n, disk)
-    n.note("recovered", {"end": n.log.end + 1, "cut": cut, "checkpoint": checkpoint.committed + 1})
+    n.note("recovered", {"end": n.log.last + 1, "cut": cut, "checkpoint": checkpoint.committed + 1})
 
 
 def _make_durable(n: Node, disk: DiskImage) -> None:
     """Nothing leaves before what was read is certainly durable: the last life may have died before its sync."""
     n.durable = TermState(n.term, n.voted_for)
-    ops: list[DiskOp] = list(n.log.take()) if n.log.waits() else []
+    ops: list[DiskOp] = list(n.log.take_ops()) if n.log.waits() else []
     if n.log.sync and storage.LOG in disk and not ops:
         ops.append(Fsync(storage.LOG))
     if n.knobs.persist_mode == "atomic" and storage.TERM in disk:
@@ -175,7 +169,7 @@ def _fired(n: Node, timer: str) -> None:
         n.checkpoint_armed = False
         if n.committed != n.checkpointed:
             n.checkpointed = n.committed
-            n.start_batch(storage.checkpoint_ops(n.log.end, n.committed), "checkpoint")
+            n.start_batch(storage.checkpoint_ops(n.log.last, n.committed), "checkpoint")
     elif timer.startswith("push/"):
         push.on_timer(n, timer[5:])
 

@@ -55,7 +55,7 @@ def campaign(n: Node, *, same_term: bool) -> None:
     wait = rules.vote_wait(rules.seed(n.rng))
     tally = Campaign(n.term, len(n.members), opaque=n.call(), deadline=n.mono + wait)
     n.campaigned_term = n.term
-    end_term, end_index = rules.log_term(n.end_term, n.term), n.log.end
+    end_term, end_index = rules.log_term(n.end_term, n.term), n.log.last
     n.count("campaigns")
     n.note(
         "campaign",
@@ -223,7 +223,7 @@ def _rows(n: Node, request: VoteRequest, *, own: bool) -> m.VoteResult:
         n.taking_leadership
         and not own
         and n.end_term == request.ledger_end_term
-        and n.log.end >= request.ledger_end_index
+        and n.log.last >= request.ledger_end_index
     ):
         return m.TAKING_LEADERSHIP
     n.voted_for = candidate  # row 10
@@ -236,6 +236,6 @@ def _log_rows(n: Node, request: VoteRequest) -> m.VoteResult | None:
     own_term = n.rules.log_term(n.end_term, n.term)
     if n.rules.older_ledger_term(request.ledger_end_term, own_term):
         return m.EXPIRED_LEDGER_TERM
-    if request.ledger_end_term == own_term and n.rules.shorter_ledger(request.ledger_end_index, n.log.end):
+    if request.ledger_end_term == own_term and n.rules.shorter_ledger(request.ledger_end_index, n.log.last):
         return m.SMALL_LEDGER_END_INDEX
     return None

@@ -66,7 +66,7 @@ def _came_late(n: Node, push: PushEntryRequest) -> bool:
 
 
 def _holds(n: Node, entry: Entry) -> bool:
-    return entry.index <= n.log.end and n.rules.entries_equal(n.log.entries[entry.index], entry)
+    return entry.index <= n.log.last and n.rules.entries_equal(n.log.entries[entry.index], entry)
 
 
 # --- APPEND -------------------------------------------------------------------------------------------------------
@@ -77,11 +77,11 @@ def _append(n: Node, push: PushEntryRequest, entry: Entry) -> None:
     if index in n.buffer:
         _answer(n, push, m.REPEATED_PUSH)
         return
-    if index <= n.log.end and n.rules.cuts_on_append():
+    if index <= n.log.last and n.rules.cuts_on_append():
         _cut(n, index - 1)
-    if index == n.log.end + 1:
+    if index == n.log.last + 1:
         _store(n, push, entry)
-        while (waiting := n.buffer.pop(n.log.end + 1, None)) is not None:
+        while (waiting := n.buffer.pop(n.log.last + 1, None)) is not None:
             if waiting[0].entry is not None:
                 _store(n, waiting[0], waiting[0].entry)
         return
@@ -110,7 +110,7 @@ def on_check(n: Node) -> None:
     limit: Ns = n.mono - n.knobs.max_push_time_out
     stuck: list[int] = []
     for index, (push, since) in list(n.buffer.items()):
-        if index <= n.log.end:
+        if index <= n.log.last:
             del n.buffer[index]
             equal = push.entry is not None and _holds(n, push.entry)
             _answer(n, push, m.SUCCESS if equal else m.INCONSISTENT_STATE)
@@ -128,15 +128,15 @@ def on_check(n: Node) -> None:
 
 def _truncate(n: Node, push: PushEntryRequest, entry: Entry) -> None:
     at = entry.index
-    if at > n.log.end + 1:
+    if at > n.log.last + 1:
         _answer(n, push, m.INCONSISTENT_STATE)
         return
     if not _holds(n, entry):
         _cut(n, at - 1)
         n.log.append(entry)
         n.note("stored", {"index": at + 1, "term": entry.term + 1, "from": push.local_id})
-    elif n.log.end > at:
-        _cut(n, n.rules.truncates_to(at, n.log.end))
+    elif n.log.last > at:
+        _cut(n, n.rules.truncates_to(at, n.log.last))
     n.end_term = n.rules.ledger_end_term(entry.term, n.term)
     _answer(n, push, m.SUCCESS)
     n.write_log()
@@ -144,15 +144,15 @@ def _truncate(n: Node, push: PushEntryRequest, entry: Entry) -> None:
 
 def _cut(n: Node, keep: int) -> None:
     """Drop everything behind ``keep``; answers that speak of it are dropped, too."""
-    keep = n.rules.truncates_to(keep, n.log.end)
-    if keep >= n.log.end:
+    keep = n.rules.truncates_to(keep, n.log.last)
+    if keep >= n.log.last:
         return
     if keep < n.committed:
         n.note("violation", {"what": "a committed entry is cut off", "to": keep + 1, "committed": n.committed + 1})
-    gone = n.log.cut(keep)
+    gone = n.log.cut(keep + 1)
     n.end_term = n.log.last_term
     n.answers = [item for item in n.answers if item[2].index <= keep or item[2].code != m.SUCCESS]
-    n.note("truncate", {"to": keep + 1, "dropped": [[index + 1, term + 1] for index, term in gone]})
+    n.note("truncate", {"to": keep + 1, "dropped": [[entry.index + 1, entry.term + 1] for entry in gone]})
     if n.applied > keep:
         n.committed = min(n.committed, keep)
         append.reapply(n)
@@ -181,7 +181,7 @@ def _answer(n: Node, push: PushEntryRequest, code: int) -> None:
         index=-1 if push.entry is None else push.entry.index,
         count=0 if push.entry is None else 1,
         begin_index=n.log.begin,
-        end_index=n.log.end,
+        end_index=n.log.last,
     )
     batch = n.log.due_batch() if code == m.SUCCESS and push.entry is not None else None
     if batch is None:

@@ -15,8 +15,6 @@ from dethrone.harness.core.clock import Ns
 class Pending:
     """A client's append that waits for a majority."""
 
-    __slots__ = ("request", "since", "term")
-
     def __init__(self, request: int, term: int, since: Ns) -> None:
         self.request = request
         self.term = term
@@ -25,22 +23,6 @@ class Pending:
 
 class Pusher:
     """The dispatcher of one peer. ``compare`` and ``write`` are compareIndex and writeIndex."""
-
-    __slots__ = (
-        "armed",
-        "asked",
-        "asked_at",
-        "commit_sent_at",
-        "compare",
-        "in_flight",
-        "peer",
-        "retry_at",
-        "since",
-        "state",
-        "timer",
-        "truncate",
-        "write",
-    )
 
     def __init__(self, peer: str) -> None:
         self.peer = peer
@@ -64,8 +46,6 @@ class Pusher:
 
 class Leading:
     """What exists only while leading."""
-
-    __slots__ = ("inherited", "marks", "pushers", "term")
 
     def __init__(self, term: int, peers: tuple[str, ...], marks: dict[str, int], inherited: int) -> None:
         self.term = term

@@ -1,8 +1,8 @@
-"""The log in memory: entries, their digests, what was handed to the disk and what the disk has.
+"""The log in memory, and the one disk batch that is under way.
 
-Guarantees: indexes start at 0 and `end` is -1 when empty; changes wait, encoded once, until they are taken as one disk
-batch (group commit), one batch at a time; each batch has a number, so that an answer can wait for the one that carries
-its change. Out of scope: input and output: it returns operations.
+Guarantees: those of ``kit.log``; indexes start at 0, and `last` and `stored` are -1 when there is none; each batch has
+a number, so that an answer can wait for the one that carries its change. Out of scope: input and output: it returns
+operations.
 
 Source: DLedger 0.2.7, ``DLedgerStore`` and ``DLedgerMmapFileStore``; group commit is ours.
 """
@@ -10,32 +10,26 @@ Source: DLedger 0.2.7, ``DLedgerStore`` and ``DLedgerMmapFileStore``; group comm
 from __future__ import annotations
 
 from dethrone.clusters.targets.dledger.messages import Entry
-from dethrone.clusters.targets.dledger.storage import LOG, Recovered, record
-from dethrone.harness.core.machine import DiskOp, Fsync, Write
+from dethrone.clusters.targets.dledger.storage import LOG, record
+from dethrone.clusters.targets.kit.log import EntryLog
+from dethrone.harness.core.machine import DiskOp
 
 
-class Log:
+class Log(EntryLog[Entry]):
     """The log of one node. ``sync``: whether batches end with a sync."""
 
-    __slots__ = ("batch", "cuts", "digests", "end", "ends", "entries", "records", "stored", "sync", "target", "written")
+    EMPTY_TERM = -1
 
     def __init__(self, *, sync: bool) -> None:
-        self.sync = sync
-        self.entries: list[Entry] = []
-        self.digests: list[str] = []
-        self.ends: list[int] = []
-        """Where each record ends in the file."""
-        self.end = -1
-        self.written = -1
-        """Last index handed to the disk."""
-        self.stored = -1
-        """Last index that the disk is known to have."""
-        self.cuts: list[DiskOp] = []
-        self.records: list[bytes] = []
+        super().__init__(LOG, sync=sync)
         self.batch = 0
         """The number of the batch under way or last done."""
         self.target: int | None = None
-        """What the batch under way will have stored; None: none is under way."""
+        """How many entries the disk will have after the batch under way; None: none is under way."""
+
+    def record(self, entry: Entry) -> tuple[bytes, str]:
+        """See `EntryLog`."""
+        return record(entry)
 
     @property
     def begin(self) -> int:
@@ -43,64 +37,32 @@ class Log:
         return 0 if self.entries else -1
 
     @property
-    def last_term(self) -> int:
-        """The term of the last entry, -1 when empty."""
-        return self.entries[-1].term if self.entries else -1
+    def last(self) -> int:
+        """The last index, -1 when empty."""
+        return self.end - 1
 
-    def load(self, found: Recovered) -> None:
-        """Start from what the disk holds; what is behind the last good record will be cut off."""
-        self.entries, self.digests, self.ends = found.entries, found.digests, found.ends
-        self.end = self.written = self.stored = len(found.entries) - 1
-        if found.cut:
-            self._cut_file()
+    @property
+    def stored(self) -> int:
+        """The last index that the disk is known to have."""
+        return self.durable - 1
 
-    def append(self, entry: Entry) -> None:
-        """Append in memory; the record waits for `take`."""
-        data, digest = record(entry)
-        self.records.append(data)
-        self.entries.append(entry)
-        self.digests.append(digest)
-        self.ends.append((self.ends[-1] if self.ends else 0) + len(data))
-        self.end += 1
-
-    def cut(self, keep: int) -> list[tuple[int, int]]:
-        """Remove everything behind index ``keep``; what went, as (index, term)."""
-        gone = [(entry.index, entry.term) for entry in self.entries[keep + 1 :]]
-        del self.entries[keep + 1 :], self.digests[keep + 1 :], self.ends[keep + 1 :]
-        self.end = len(self.entries) - 1
-        self.stored = min(self.stored, self.end)
+    def cut(self, keep: int) -> list[Entry]:
+        """Remove everything behind the first ``keep``; what went."""
+        gone = super().cut(keep)
         if self.target is not None:
             self.target = min(self.target, self.end)
-        if self.end < self.written:
-            self.records.clear()
-            self._cut_file()
-            self.written = self.end
-        else:
-            del self.records[self.end - self.written :]
         return gone
 
-    def waits(self) -> bool:
-        """Whether something waits to be taken."""
-        return bool(self.records or self.cuts)
-
-    def take(self) -> tuple[DiskOp, ...]:
+    def take_ops(self) -> tuple[DiskOp, ...]:
         """Everything that waits, as one batch; call `done` when the disk has it."""
-        ops = tuple(self.cuts)
-        if self.records:
-            offset = self.ends[self.written] if self.written >= 0 else 0
-            ops += (Write(LOG, b"".join(self.records), offset=offset),)
-        if self.sync and ops and not isinstance(ops[-1], Fsync):
-            ops += (Fsync(LOG),)
-        self.cuts.clear()
-        self.records.clear()
-        self.written = self.target = self.end
+        self.target = self.end
         self.batch += 1
-        return ops
+        return super().take_ops()
 
     def done(self) -> None:
         """The batch under way is done."""
         if self.target is not None:
-            self.stored = max(self.stored, self.target)
+            self.durable = max(self.durable, self.target)
             self.target = None
 
     @property
@@ -110,12 +72,6 @@ class Log:
 
     def due_batch(self) -> int | None:
         """The number of the batch after which everything so far is stored; None: it is."""
-        if self.records or self.cuts:
+        if self.waits():
             return self.batch + 1
         return None if self.target is None else self.batch
-
-    def _cut_file(self) -> None:
-        """The cut is synced before records follow: a crash in between leaves a shorter log, never new before old."""
-        self.cuts.append(Write(LOG, b"", offset=self.ends[-1] if self.ends else 0, truncate=True))
-        if self.sync:
-            self.cuts.append(Fsync(LOG))

@@ -22,12 +22,12 @@ from typing import Any
 from dethrone.clusters.targets.dledger.knobs import DledgerKnobs
 from dethrone.clusters.targets.dledger.leading import Leading, Pending
 from dethrone.clusters.targets.dledger.log import Log
-from dethrone.clusters.targets.dledger.machine import Machine
 from dethrone.clusters.targets.dledger.messages import PushEntryRequest, PushEntryResponse
 from dethrone.clusters.targets.dledger.rules import CANDIDATE, FOLLOWER, LEADER, NEVER, Rules
 from dethrone.clusters.targets.dledger.storage import TermState, term_bytes, term_ops
 from dethrone.clusters.targets.dledger.tally import WAIT_TO_REVOTE, Campaign, Round
 from dethrone.clusters.targets.kit.core import KitNode
+from dethrone.clusters.targets.kit.machine import Machine
 from dethrone.harness.core.clock import Ns
 from dethrone.harness.core.machine import Await, DiskOp, Note, SetTimer
 
@@ -42,54 +42,6 @@ def shown(number: int) -> int:
 
 class Node(KitNode):
     """One node."""
-
-    __slots__ = (
-        "answers",
-        "applied",
-        "armed",
-        "buffer",
-        "campaigned_term",
-        "checked_at",
-        "checkpoint_armed",
-        "checkpointed",
-        "committed",
-        "disk_pending",
-        "durable",
-        "end_term",
-        "flag",
-        "follow",
-        "knobs",
-        "known_max_term",
-        "last_beat",
-        "last_result",
-        "last_row",
-        "last_sent",
-        "last_success",
-        "leader",
-        "leader_commit",
-        "leading",
-        "log",
-        "loop_base",
-        "machine",
-        "me",
-        "members",
-        "next_vote",
-        "on_role",
-        "opaque",
-        "peers",
-        "pending",
-        "push_floor",
-        "role",
-        "rules",
-        "soft_mark",
-        "taking_leadership",
-        "term",
-        "term_file",
-        "voted_for",
-        "votes_in_flight",
-        "waits",
-        "wall_clock",
-    )
 
     def __init__(self, me: str, members: tuple[str, ...], knobs: DledgerKnobs, rules: Rules) -> None:
         super().__init__()
@@ -293,7 +245,7 @@ class Node(KitNode):
     def write_log(self) -> None:
         """Hand what waits of the log to the disk, unless a batch is under way: then it shares the next one."""
         if self.log.target is None and self.log.waits():
-            self.start_batch(self.log.take(), "log")
+            self.start_batch(self.log.take_ops(), "log")
 
 
 def _nothing(node: Node, before: str, why: str) -> None:

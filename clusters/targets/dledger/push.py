@@ -69,7 +69,7 @@ def step(n: Node, p: Pusher) -> None:
 
 def end_of(n: Node) -> int:
     """Up to where entries are compared and pushed."""
-    return min(n.rules.push_end(stored=n.log.stored, in_memory=n.log.end), n.log.end)
+    return min(n.rules.push_end(stored=n.log.stored, in_memory=n.log.last), n.log.last)
 
 
 def _append(n: Node, p: Pusher) -> None:
@@ -241,7 +241,7 @@ def _compared(n: Node, lead: Leading, p: Pusher, answer: PushEntryResponse) -> N
             _truncate_at(n, p, at)
     elif answer.code != m.INCONSISTENT_STATE:
         _start_over(n, p, str(answer.code))
-    elif end < log.begin or answer.begin_index > log.end or at < answer.begin_index:
+    elif end < log.begin or answer.begin_index > log.last or at < answer.begin_index:
         _truncate_at(n, p, log.begin)
     else:
         p.compare = end if at > end else at - 1

@@ -17,7 +17,9 @@ from dethrone.clusters.targets.dledger.knobs import DledgerKnobs
 from dethrone.clusters.targets.dledger.messages import Entry
 from dethrone.clusters.targets.dledger.storage import Replacement, TermState, read_term
 from dethrone.clusters.targets.dledger.tally import Campaign, Round
+from dethrone.clusters.targets.kit import by
 from dethrone.clusters.targets.kit.files import Unreadable
+from dethrone.clusters.targets.kit.mutants import mutant
 from dethrone.harness.core.clock import Ns
 from dethrone.harness.core.rng import Rng
 
@@ -27,6 +29,14 @@ CANDIDATE, LEADER, FOLLOWER = "CANDIDATE", "LEADER", "FOLLOWER"
 
 _BIGGER = (m.SMALL_LEDGER_END_INDEX, m.EXPIRED_LEDGER_TERM)
 _HIGHER_TERM = (m.EXPIRED_VOTE_TERM, m.TERM_SMALL_THAN_LEDGER)
+
+ATOMIC = {"persist_mode": "atomic"}
+PLAIN = {"noop_on_elect": "false"}
+"""A blank entry at each election ends every log with the current term, and commits what came before."""
+AT_ONCE = {**PLAIN, "push_retry_ms": "20"}
+"""Besides: a new leader's first comparison, which comes before its first heartbeat and is refused, is soon repeated."""
+IMPATIENT = {"vote_wait_ms": "100"}
+"""A campaign ends sooner than a slow link or disk answers; with 2 s it takes a voter that is away for so long."""
 
 
 class Rules:
@@ -100,6 +110,13 @@ class Rules:
         """Everything but UNKNOWN is an answer."""
         return result != m.UNKNOWN
 
+    @mutant(
+        "16-counts-other-campaigns",
+        answers=True,
+        says="counts answers to earlier campaigns",
+        caught_by=(by.LEADER, by.MAJORITY),
+        advised=IMPATIENT,
+    )
     def of_this_campaign(self, answer: int, campaign: int) -> bool:
         """Answers to another campaign are not counted."""
         return answer == campaign
@@ -215,6 +232,12 @@ class Rules:
         """Row 8: the campaign's term is below that of the own last entry."""
         return asked < own_ledger_term
 
+    @mutant(
+        "31-any-request-resets-timers",
+        answers=True,
+        says="restarts its timers after every vote request, granted or not",
+        caught_by=(by.OWED, by.LIVELOCK),
+    )
     def renews_on_request(self) -> bool:
         """Whether a vote request counts as hearing from a leader: it touches no timer."""
         return False
@@ -264,6 +287,7 @@ class Rules:
         del sent
         return now if majority else None
 
+    @mutant("28-never-steps-down", answers=False, says="keeps leading without a quorum", caught_by=(by.STEP_DOWN,))
     def leader_gives_up(self, silence: Ns) -> bool:
         """Whether a leader that reached no majority for so long becomes a candidate."""
         return silence > self.knobs.max_heart_beat_leak * self.knobs.heart_beat_interval
@@ -286,6 +310,21 @@ class Rules:
         """Whether everything sent after a change of term or vote waits for the disk."""
         return True
 
+    @mutant(
+        "05-vote-not-synced",
+        answers="unsynced",
+        says="writes the term file in place, without fsync",
+        caught_by=(by.VOTE, by.DURABLE),
+        needs=ATOMIC,
+    )
+    # DLedger itself does it
+    @mutant(
+        "06-delete-then-rename",
+        answers="delete_rename",
+        says="deletes the term file before the new one takes its place",
+        caught_by=(by.VOTE, by.TERM, by.DURABLE),
+        needs=ATOMIC,
+    )
     def replaces_term_file(self) -> Replacement:
         """How the term file is replaced."""
         return "upstream" if self.knobs.persist_mode == "upstream" else "atomic"
@@ -314,6 +353,12 @@ class Rules:
         """The term of the log's end after something was stored."""
         return current_term if self.knobs.ledger_end_term == "curr_term" else entry_term
 
+    @mutant(
+        "46-acks-before-sync",
+        answers=False,
+        says="acknowledges entries that a power loss can undo",
+        caught_by=(by.ACKED,),
+    )
     def syncs(self) -> bool:
         """Whether log entries and cuts are synced before anything counts on them."""
         return self.knobs.fsync == "each"
@@ -339,6 +384,14 @@ class Rules:
         """The index that a majority stores; ``marks`` are sorted, the largest first."""
         return marks[self.quorum(len(marks)) - 1]
 
+    # DLedger itself does it
+    @mutant(
+        "40-commits-old-terms",
+        answers=True,
+        says="commits entries of earlier terms by counting copies",
+        caught_by=(by.COMMIT, by.ACKED),
+        advised=AT_ONCE,
+    )
     def may_commit(self, entry_term: int, current_term: int) -> bool:
         """Whether a majority's copies commit this entry: those of its own term only."""
         return entry_term == current_term or not self.knobs.commit_own_term_only
@@ -373,6 +426,12 @@ class Rules:
         """The last index that is kept by TRUNCATE at ``index``."""
         return min(index, end)
 
+    @mutant(
+        "44-cuts-on-append",
+        answers=True,
+        says="cuts its log at every repeated push of an entry that it has",
+        caught_by=(by.COMMIT, by.ACKED),
+    )
     def cuts_on_append(self) -> bool:
         """Whether an APPEND at or before the own end cuts the log there: it is compared, never obeyed."""
         return False
@@ -387,6 +446,7 @@ class Rules:
         """The period of COMMIT when there is nothing to send."""
         return self.knobs.commit_interval
 
+    @mutant("harmless-eager-commit", answers=True, says="notifies followers of a commit at once")
     def notices_commit_eagerly(self) -> bool:
         """Whether followers learn of a commit at once or with the next push."""
         return False
@@ -395,6 +455,7 @@ class Rules:
         """After this long an unanswered entry is pushed again."""
         return self.knobs.max_push_time_out
 
+    @mutant("harmless-more-notes", answers=True, says="writes every heartbeat to the trace")
     def notes_every_beat(self) -> bool:
         """Whether every heartbeat is written to the trace, or only those that change something."""
         return False

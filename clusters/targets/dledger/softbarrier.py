@@ -18,8 +18,6 @@ _HELD = (Send, Reply, Note)
 class SoftBarrier:
     """Effects that wait for batches; an int in the queue is the token of a batch."""
 
-    __slots__ = ("_held", "_pending")
-
     def __init__(self) -> None:
         self._held: deque[Effect | int] = deque()
         self._pending: set[int] = set()

@@ -13,13 +13,14 @@ from typing import Any
 
 from dethrone.clusters.targets.dledger.node import Node
 from dethrone.clusters.targets.dledger.rules import CANDIDATE, LEADER, NEVER
+from dethrone.clusters.targets.kit.core import status_of
 from dethrone.harness.core.clock import MS, Clocks, Ns
-from dethrone.harness.core.machine import CoreStatus, Glance, LogEnd
+from dethrone.harness.core.machine import CoreStatus, Glance
 
 
 def glance(n: Node) -> Glance:
     """The main fields of ``status``."""
-    end = (n.end_term + 1, n.log.end + 1)
+    end = (n.end_term + 1, n.log.last + 1)
     if n.votes_in_flight:
         return CANDIDATE, n.durable.term + 1, None, n.durable.voted_for, end, n.committed + 1
     return n.role, n.term + 1, n.leader, n.voted_for, end, n.committed + 1
@@ -28,14 +29,8 @@ def glance(n: Node) -> Glance:
 def status(n: Node, now: Clocks) -> CoreStatus:
     """The observer record as of ``now``."""
     n.mono, n.wall = now.mono, now.wall
-    role, term, leader, voted_for, end, commit = glance(n)
-    return CoreStatus(
-        role=role,
-        term=term,
-        leader=leader,
-        voted_for=voted_for,
-        log_end=LogEnd(*end),
-        commit=commit,
+    return status_of(
+        glance(n),
         timers={"next_vote": max(0, _ms(n.next_vote - n.now()) or 0) if n.role == CANDIDATE else 0},
         counters=dict(n.counters),
         extra=_extra(n),
@@ -54,7 +49,7 @@ def _extra(n: Node) -> dict[str, Any]:
         "currVoteFor": n.voted_for,
         "leaderId": n.leader,
         "ledgerBeginIndex": n.log.begin,
-        "ledgerEndIndex": n.log.end,
+        "ledgerEndIndex": n.log.last,
         "ledgerEndTerm": n.end_term,
         "committedIndex": n.committed,
         "knownMaxTermInGroup": n.known_max_term,

@@ -18,7 +18,7 @@ from typing import Literal
 import msgspec
 
 from dethrone.clusters.targets.dledger.messages import Command, Entry
-from dethrone.clusters.targets.kit.files import Unreadable, digest
+from dethrone.clusters.targets.kit.files import Recovered, Unreadable, digest
 from dethrone.harness.core.machine import DiskImage, DiskOp, Fsync, Rename, Unlink, Write
 
 TERM = "currterm"
@@ -87,15 +87,6 @@ _encode_command = msgspec.json.Encoder().encode
 _command_decoder = msgspec.json.Decoder(Command)
 
 
-class Recovered(msgspec.Struct, frozen=True):
-    """A log file as read. ``cut``: bytes behind the last good record, which must go."""
-
-    entries: list[Entry]
-    digests: list[str]
-    ends: list[int]
-    cut: int
-
-
 def record(entry: Entry) -> tuple[bytes, str]:
     """The record of an entry, and the digest of its command."""
     command = _encode_command(entry.command)
@@ -127,8 +118,8 @@ def split_records(
     return out
 
 
-def read_log(content: bytes) -> Recovered:
-    """The log in the file's content."""
+def read_log(content: bytes) -> Recovered[Entry]:
+    """The log in the file's content; all that follows the last good record counts as a torn tail."""
     entries: list[Entry] = []
     digests: list[str] = []
     ends: list[int] = []
@@ -139,7 +130,7 @@ def read_log(content: bytes) -> Recovered:
             break
         digests.append(digest(command))
         ends.append(end)
-    return Recovered(entries, digests, ends, len(content) - (ends[-1] if ends else 0))
+    return Recovered(entries, digests, ends, torn=len(content) > (ends[-1] if ends else 0))
 
 
 # --- checkpoint ---------------------------------------------------------------------------------------------------

@@ -15,53 +15,38 @@ REVOTE_IMMEDIATELY = "REVOTE_IMMEDIATELY"
 PASSED = "PASSED"
 
 
-class Campaign:
-    """One round of vote requests in ``term``, of ``members`` nodes."""
+class _Wait:
+    """A wait for the answers of all ``members``."""
 
-    __slots__ = (
-        "accepted",
-        "answered",
-        "bigger",
-        "deadline",
-        "has_leader",
-        "max_term",
-        "members",
-        "not_ready",
-        "opaque",
-        "term",
-        "valid",
-        "voters",
-    )
-
-    def __init__(self, term: int, members: int, *, opaque: int = 0, deadline: Ns = 0) -> None:
+    def __init__(self, term: int, members: int, opaque: int, deadline: Ns) -> None:
         self.term = term
         self.members = members
         self.opaque = opaque
         self.deadline = deadline
         self.answered: set[str] = set()
         """Who answered or certainly failed to."""
+        self.not_ready = 0
+
+
+class Campaign(_Wait):
+    """One round of vote requests in ``term``, of ``members`` nodes."""
+
+    def __init__(self, term: int, members: int, *, opaque: int = 0, deadline: Ns = 0) -> None:
+        super().__init__(term, members, opaque, deadline)
         self.voters: list[str] = []
         self.valid = 0
         self.accepted = 0
         self.bigger = 0
         """Voters whose log is longer."""
-        self.not_ready = 0
         self.has_leader = False
         self.max_term = term
 
 
-class Round:
+class Round(_Wait):
     """One round of heartbeats in ``term``. The leader itself is its first success."""
 
-    __slots__ = ("answered", "deadline", "inconsistent", "max_term", "members", "not_ready", "opaque", "succ", "term")
-
     def __init__(self, term: int, members: int, *, opaque: int = 0, deadline: Ns = 0) -> None:
-        self.term = term
-        self.members = members
-        self.opaque = opaque
-        self.deadline = deadline
-        self.answered: set[str] = set()
+        super().__init__(term, members, opaque, deadline)
         self.succ = 1
-        self.not_ready = 0
         self.max_term = -1
         self.inconsistent = False

@@ -7,18 +7,19 @@ Out of scope: processes, sockets and files (`dethrone.clusters.node`) and virtua
 
 from __future__ import annotations
 
+from dethrone.clusters.targets.dledger import planted_bugs, rules
 from dethrone.clusters.targets.dledger.core import DledgerCore
 from dethrone.clusters.targets.dledger.knobs import KNOBS
 from dethrone.clusters.targets.dledger.messages import DledgerMessage
 from dethrone.clusters.targets.dledger.rules import Rules
-from dethrone.clusters.targets.dledger.variants import VARIANTS
 from dethrone.clusters.targets.dledger.witness import DledgerWitness
-from dethrone.clusters.targets.kit.mutants import MutantTable
+from dethrone.clusters.targets.kit.mutants import planted
 from dethrone.clusters.targets.kit.target import KitTarget
 
 TARGET = KitTarget(
     KNOBS,
-    MutantTable(KNOBS, Rules, VARIANTS),
+    Rules,
+    planted(rules, planted_bugs),
     message=DledgerMessage,
     core=DledgerCore,
     witness=lambda node, _: DledgerWitness(node),

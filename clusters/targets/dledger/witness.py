@@ -14,7 +14,7 @@ Source: DLedger 0.2.7, the messages of ``DLedgerLeaderElector`` and ``DLedgerEnt
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from dethrone.clusters.targets.dledger.messages import (
     ACCEPT,
@@ -29,30 +29,30 @@ from dethrone.clusters.targets.dledger.messages import (
 )
 from dethrone.clusters.targets.dledger.storage import LOG, TERM, TermState, read_term, split_records
 from dethrone.clusters.targets.kit.files import digest
-from dethrone.clusters.targets.kit.witness import ElectionWatch, Parsed, RecordLogWatch, StateFileWatch
-from dethrone.harness.core.machine import DiskImage, DiskOp, Rename, Witnessed
+from dethrone.clusters.targets.kit.witness import DiskWatch, Parsed, RecordLogWatch, StateFileWatch
+from dethrone.harness.core.machine import DiskImage, Witnessed
 
 
-class DledgerWitness(ElectionWatch):
+class DledgerWitness(DiskWatch[TermState]):
     """The witness of one node. Everything that it keeps counts as observers do."""
-
-    __slots__ = ("_file", "_log", "_taken")
 
     def forget(self) -> None:
         """What a process loses when it ends."""
         super().forget()
         self._taken: dict[int, str] = {}
         """Term → the candidate for which this node is known to have voted in it."""
-        self._log = RecordLogWatch(LOG, _parse)
-        self._file = StateFileWatch(TERM, read_term)
+
+    def watched(self) -> tuple[RecordLogWatch, StateFileWatch[TermState]]:
+        """The log and the term file."""
+        return RecordLogWatch(LOG, _parse), StateFileWatch(TERM, read_term)
 
     def booted(self, disk: DiskImage) -> list[Witnessed]:
         """A new incarnation: the log that its disk holds, and the vote in its term file."""
         self.forget()
-        file = self._file.found(disk)
-        self._know()
-        state = self._file.now or TermState(-1)
-        return [self.found(file, state.term + 1, state.voted_for), *self._log.booted(disk)]
+        file = self.file.found(disk)
+        state = self.file.now or TermState(-1)
+        self.stored("replaced", state)
+        return [self.found(file, state.term + 1, state.voted_for), *self.log.booted(disk)]
 
     def sent(self, to: str, body: Any) -> list[Witnessed]:
         """This message is about to leave."""
@@ -82,32 +82,20 @@ class DledgerWitness(ElectionWatch):
             self.granted(body.term + 1, src)
         return []
 
-    def synced(self, ops: tuple[DiskOp, ...]) -> list[Witnessed]:
-        """This batch is done."""
-        out: list[Witnessed] = []
-        for op in ops:
-            if not isinstance(op, Rename) and op.path == LOG:
-                out += self._log.carried(op)
-                continue
-            change = self._file.carried(op)
-            if change == "replaced":
-                self._know()
-            elif change == "durable" and (state := self._file.now):
-                out.append(self.persisted(state.term + 1, state.voted_for))
-        return out
-
-    def _know(self) -> None:
+    def stored(self, change: Literal["replaced", "durable"], state: TermState) -> list[Witnessed]:
         """The term file says this."""
-        state = self._file.now
-        if state is not None and state.voted_for is not None:
+        if change == "durable":
+            return [self.persisted(state.term + 1, state.voted_for)]
+        if state.voted_for is not None:
             self._taken.setdefault(state.term + 1, state.voted_for)
+        return []
 
     def _leads(self, body: HeartBeatRequest | PushEntryRequest) -> list[Witnessed]:
         term = body.term + 1
         if term == self.led or body.leader_id != self.node:
             return []
         voted = (term, self.node) in self.voted
-        return self.leads(term, stood=voted or self._file.now == TermState(body.term, self.node))
+        return self.leads(term, stood=voted or self.file.now == TermState(body.term, self.node))
 
 
 def _parse(data: bytes, first: int, least: int) -> Parsed:

@@ -28,7 +28,7 @@ from dethrone.clusters.targets.joyqueue.messages import (
 )
 from dethrone.clusters.targets.joyqueue.node import TASKS, Node
 from dethrone.clusters.targets.joyqueue.rules import Rules
-from dethrone.clusters.targets.joyqueue.status import glance_of, status_of
+from dethrone.clusters.targets.joyqueue.status import glance_of, group_status
 from dethrone.clusters.targets.joyqueue.storage import METADATA, Stored, group_names, label_of
 from dethrone.clusters.targets.joyqueue.swallow import Shadow
 from dethrone.clusters.targets.kit.core import FAR, KitCore
@@ -48,8 +48,6 @@ from dethrone.harness.core.machine import (
 
 class JoyQueueCore(KitCore[Node]):
     """One node. ``members``: all nodes of every group, learners included."""
-
-    __slots__ = ("_by_name", "_shadow", "_timers", "groups", "node")
 
     def __init__(self, node: str, members: tuple[str, ...], knobs: Knobs, rules: Rules) -> None:
         self.node = Node(node, knobs, rules)
@@ -85,7 +83,7 @@ class JoyQueueCore(KitCore[Node]):
 
     def status(self, now: Clocks) -> CoreStatus:
         """The first group's share of the observer record."""
-        return status_of(self.groups[0], now)
+        return group_status(self.groups[0], now)
 
     def glance(self) -> Glance:
         """The main fields of the first group's status."""
@@ -93,7 +91,7 @@ class JoyQueueCore(KitCore[Node]):
 
     def statuses(self, now: Clocks) -> tuple[CoreStatus, ...]:
         """Every group's share, in the order of their numbers."""
-        return tuple(status_of(group, now) for group in self.groups)
+        return tuple(group_status(group, now) for group in self.groups)
 
     def group_of(self, key: str) -> Group:
         """The group that a client's key belongs to."""
@@ -211,7 +209,7 @@ def _start(group: Group, disk: DiskImage) -> None:
     if group.log.path in disk and group.rules.syncs_log():
         ops.append(Fsync(group.log.path))
     if ops:
-        token = group.node.start_batch(group, tuple(ops), group.log.right)
+        token = group.node.start_batch(group, tuple(ops), group.log.end)
         group.node.out.append(Await(token))
     if path not in disk:
         group.persist("first")

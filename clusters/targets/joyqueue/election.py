@@ -107,7 +107,7 @@ def _ask_all(g: Group, kind: Round) -> None:
     if g.rules.counts_itself(kind):
         g.flags[g.me] = True
     g.answered = {g.me}
-    end = g.rules.last_log(kind, last_term=g.log.last_term, right=g.log.right, term=g.term)
+    end = g.rules.last_log(kind, last_term=g.log.last_term, right=g.log.end, term=g.term)
     reset = g.rules.resets_flag("round", kind)
     for peer in g.others:
         if reset:

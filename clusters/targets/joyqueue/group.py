@@ -19,7 +19,7 @@ from dethrone.clusters.targets.joyqueue.messages import JoyQueueMessage
 from dethrone.clusters.targets.joyqueue.node import FAR, Node
 from dethrone.clusters.targets.joyqueue.rules import WriteReason, members_of
 from dethrone.clusters.targets.joyqueue.storage import LOG, Metadata, Stored, metadata_ops
-from dethrone.clusters.targets.raft.machine import Machine
+from dethrone.clusters.targets.kit.machine import Machine
 from dethrone.harness.core.clock import Ns
 from dethrone.harness.core.machine import Await, Note, Reply, Send, SetTimer
 
@@ -29,8 +29,6 @@ FOLLOWER, CANDIDATE, LEADER, TRANSFERRING = "FOLLOWER", "CANDIDATE", "LEADER", "
 
 class Replica:
     """What a leader knows of one replica."""
-
-    __slots__ = ("inflight", "match", "next", "sent_at", "taken_at")
 
     def __init__(self, start: int) -> None:
         self.next = start
@@ -44,50 +42,6 @@ class Replica:
 
 class Group:
     """One (topic, partition group) on one node."""
-
-    __slots__ = (
-        "answered",
-        "applied",
-        "armed",
-        "campaigned_term",
-        "commit",
-        "counters",
-        "deadline",
-        "durable",
-        "election_timer",
-        "electorate",
-        "flags",
-        "handover",
-        "heartbeat_at",
-        "heartbeat_timer",
-        "knobs",
-        "label",
-        "leader",
-        "learners",
-        "log",
-        "machine",
-        "me",
-        "name",
-        "node",
-        "online",
-        "others",
-        "pending",
-        "replicas",
-        "reset_at",
-        "role",
-        "round",
-        "rules",
-        "started",
-        "term",
-        "timeout_min",
-        "transfer_timer",
-        "vote_at",
-        "vote_timer",
-        "voted_for",
-        "voters",
-        "wall_clock",
-        "writing",
-    )
 
     def __init__(self, node: Node, members: tuple[str, ...], *, name: str, label: str) -> None:
         self.node = node
@@ -282,7 +236,7 @@ class Group:
 
     def own_log(self) -> tuple[int, int]:
         """(last log term, last log position)."""
-        return self.log.last_term, self.log.right
+        return self.log.last_term, self.log.end
 
     def persist(self, why: WriteReason) -> None:
         """Write the metadata (``updateElectionMetadata``): everything that leaves from here on waits for it."""
@@ -307,7 +261,7 @@ class Group:
         """Hand the waiting records to the disk as one batch."""
         ops = self.log.take_ops()
         if ops:
-            self.node.start_batch(self, ops, self.log.right)
+            self.node.start_batch(self, ops, self.log.end)
 
     def log_batch(self) -> int:
         """The newest log batch of this group that is under way; 0: none is."""
@@ -328,7 +282,7 @@ class Group:
 
     def cut_log(self, position: int) -> list[int]:
         """Make ``position`` the right end; batches under way then make less durable. The removed entries' terms."""
-        terms = self.log.cut(position)
+        terms = [entry.term for entry in self.log.cut(position)]
         batches = self.node.batches
         for token, (group, what) in batches.items():
             if group is self and isinstance(what, int) and what > position:

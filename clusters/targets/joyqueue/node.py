@@ -52,22 +52,6 @@ class Task(NamedTuple):
 class Node(KitNode):
     """One node."""
 
-    __slots__ = (
-        "batches",
-        "call_ns",
-        "calls",
-        "deferrals",
-        "delays",
-        "knobs",
-        "later",
-        "me",
-        "next_id",
-        "ready",
-        "rules",
-        "tasks_at",
-        "threads",
-    )
-
     def __init__(self, me: str, knobs: Knobs, rules: Rules) -> None:
         super().__init__()
         self.me = me

@@ -34,7 +34,7 @@ from dethrone.clusters.targets.joyqueue.messages import (
     JoyQueueAnswer,
 )
 from dethrone.clusters.targets.joyqueue.node import Call, Task
-from dethrone.clusters.targets.raft.machine import Refusal
+from dethrone.clusters.targets.kit.machine import Refusal
 
 PENDING_MAX = 10_000
 _LEADING = frozenset((LEADER, TRANSFERRING))
@@ -44,7 +44,7 @@ _LEADING = frozenset((LEADER, TRANSFERRING))
 
 def start_leading(g: Group) -> None:
     """Fresh progress of every replica, learners included."""
-    start = max(0, g.log.right - 1)
+    start = max(0, g.log.end - 1)
     g.replicas = {peer: Replica(start) for peer in (*g.voters, *g.learners) if peer != g.me}
 
 
@@ -105,7 +105,7 @@ def handle_heartbeat_response(g: Group, answer: JoyQueueAnswer) -> None:
 
 def feed(g: Group) -> None:
     """Send what is due to every replica that has nothing outstanding."""
-    right = g.log.right
+    right = g.log.end
     for peer, replica in g.replicas.items():
         if not replica.inflight and replica.next < right:
             send_append(g, peer, replica)
@@ -122,7 +122,7 @@ def send_append(g: Group, peer: str, replica: Replica) -> None:
     g.send(
         peer,
         AppendEntriesRequest(
-            g.name, g.term, g.me, prev, g.log.term_at(prev), start, g.commit, 0, entries[0].term, entries, number
+            g.name, g.term, g.me, prev, g.log.term_at(prev + 1), start, g.commit, 0, entries[0].term, entries, number
         ),
     )
 
@@ -167,8 +167,8 @@ def advance(g: Group) -> None:
         ),
         reverse=True,
     )
-    position = min(stored[len(g.voters) // 2], g.log.right)
-    if position <= g.commit or not g.rules.may_commit(g.log.term_at(position - 1), g.term):
+    position = min(stored[len(g.voters) // 2], g.log.end)
+    if position <= g.commit or not g.rules.may_commit(g.log.term_at(position), g.term):
         return
     set_commit(g, position)
     if g.rules.notices_commit_eagerly():
@@ -181,11 +181,11 @@ def advance(g: Group) -> None:
 def append_entries(g: Group, m: AppendEntriesRequest) -> tuple[bool, int]:
     """``appendEntries``: whether the entries are in the log now, and where to continue."""
     log, start = g.log, m.start_position
-    if start > log.right:
-        goes_on_at = max(log.right, m.left_position)
-        g.note("append_refused", {"leader": m.leader_id, "why": "gap", "start": start, "right": log.right})
+    if start > log.end:
+        goes_on_at = max(log.end, m.left_position)
+        g.note("append_refused", {"leader": m.leader_id, "why": "gap", "start": start, "right": log.end})
         return False, goes_on_at
-    if start > m.left_position and not g.rules.matches_prev(log.term_at(m.prev_position), m.prev_term):
+    if start > m.left_position and not g.rules.matches_prev(log.term_at(m.prev_position + 1), m.prev_term):
         g.note("append_refused", {"leader": m.leader_id, "why": "prev", "prev": (m.prev_term, m.prev_position)})
         return False, -1
     matched = start + len(m.entries)
@@ -204,18 +204,18 @@ def _store(g: Group, m: AppendEntriesRequest) -> tuple[int, list[int]]:
     log, at = g.log, m.start_position
     cut_at, removed = -1, list[int]()
     for skip, entry in enumerate(m.entries):
-        if at + skip >= log.right:
+        if at + skip >= log.end:
             break
-        if g.rules.truncates(log.term_at(at + skip), entry.term):
+        if g.rules.truncates(log.term_at(at + skip + 1), entry.term):
             cut_at = at + skip
             removed = g.cut_log(cut_at)
             break
-    new = m.entries[max(0, log.right - at) :]
+    new = m.entries[max(0, log.end - at) :]
     for entry in new:
         log.append(entry)
     if new:
         g.write_log()
-        g.note("append", {"index": log.right, "term": log.last_term, "count": len(new)})
+        g.note("append", {"index": log.end, "term": log.last_term, "count": len(new)})
     return cut_at, removed
 
 
@@ -234,12 +234,12 @@ def learn_commit(g: Group, leader_commit: int, *, matched: int) -> None:
 def set_commit(g: Group, position: int) -> None:
     """Move the commit position and apply what is new."""
     before, g.commit = g.commit, position
-    g.note("commit", {"old": before, "new": position, "entry_term": g.log.term_at(position - 1)})
-    end = min(position, g.log.right)
+    g.note("commit", {"old": before, "new": position, "entry_term": g.log.term_at(position)})
+    end = min(position, g.log.end)
     while g.applied < end:
         entry = g.log.entries[g.applied]
         g.applied += 1
-        result = g.machine.apply(g.applied, entry.command, g.node.mono)
+        result = g.machine.apply(g.applied, entry.command)
         request = g.pending.pop(g.applied, None)
         if request is None:
             continue
@@ -257,8 +257,8 @@ def _ok(g: Group, value: object, index: int, term: int) -> Ok:
 
 def on_log_durable(g: Group, right: int) -> None:
     """The own disk stored the log up to ``right``."""
-    g.log.durable = max(g.log.durable, min(right, g.log.right))
-    if g.log.records or g.log.ops:
+    g.log.durable = max(g.log.durable, min(right, g.log.end))
+    if g.log.waits():
         g.write_log()
     advance(g)
 
@@ -284,7 +284,7 @@ def on_request(g: Group, request: int, body: ClientRequest) -> None:
 
 def _submit(g: Group, request: int, command: Command) -> None:
     g.log.append(Entry(g.term, command))
-    index = g.log.right
+    index = g.log.end
     g.note("append", {"index": index, "term": g.term})
     if isinstance(command, Append | Put) and g.rules.acks_client("appended"):
         g.note("write_acked", {"index": index, "term": g.term})

@@ -20,16 +20,23 @@ from dethrone.clusters.targets.joyqueue.messages import (
 from dethrone.clusters.targets.joyqueue.replication import append_entries, learn_commit
 
 
+def _takes_part(g: Group, src: str, m: VoteRequest) -> bool:
+    """Row 1: a request of an unknown candidate, or before the start, is refused."""
+    if not g.started or m.candidate_id not in g.flags:
+        g.note("request_refused", {"from": src, "why": "unknown candidate" if g.started else "not started"})
+        g.send(src, NullAnswer(g.name, m.id))
+        return False
+    if g.rules.resets_timer("asked"):
+        g.reset_election_timer()
+    return True
+
+
 def handle_vote_request(g: Group, src: str, m: VoteRequest) -> None:
     """``handleVoteRequest``: rows 1-5."""
     candidate = m.candidate_id
     own = g.own_log()
-    if not g.started or candidate not in g.flags:
-        g.note("request_refused", {"from": src, "why": "unknown candidate" if g.started else "not started"})
-        g.send(src, NullAnswer(g.name, m.id))
+    if not _takes_part(g, src, m):
         return
-    if g.rules.resets_timer("asked"):
-        g.reset_election_timer()
     granted = False
     if g.term <= m.term:
         if g.term < m.term:
@@ -59,12 +66,8 @@ def handle_pre_vote_request(g: Group, src: str, m: VoteRequest) -> None:
     """``handlePreVoteRequest``: rows 1 and 2, then the log decides. Nothing of this node changes."""
     candidate = m.candidate_id
     own = g.own_log()
-    if not g.started or candidate not in g.flags:
-        g.note("request_refused", {"from": src, "why": "unknown candidate" if g.started else "not started"})
-        g.send(src, NullAnswer(g.name, m.id))
+    if not _takes_part(g, src, m):
         return
-    if g.rules.resets_timer("asked"):
-        g.reset_election_timer()
     granted = g.term <= m.term and g.rules.log_up_to_date((m.last_log_term, m.last_log_pos), own)
     g.note(
         "prevote_decision",
@@ -103,12 +106,12 @@ def handle_append_entries(g: Group, src: str, m: AppendEntriesRequest) -> None:
         success, goes_on_at = append_entries(g, m)
         g.send(src, _answer(g, m, success=success, goes_on_at=goes_on_at))
         return
-    learn_commit(g, m.commit_position, matched=g.log.right)
-    g.send(src, _answer(g, m, success=True, goes_on_at=g.log.right))
+    learn_commit(g, m.commit_position, matched=g.log.end)
+    g.send(src, _answer(g, m, success=True, goes_on_at=g.log.end))
 
 
 def _answer(g: Group, m: AppendEntriesRequest, *, success: bool, goes_on_at: int) -> AppendEntriesResponse:
-    return AppendEntriesResponse(g.name, g.term, success, goes_on_at, g.log.right, g.me, m.entries_term, m.id)
+    return AppendEntriesResponse(g.name, g.term, success, goes_on_at, g.log.end, g.me, m.entries_term, m.id)
 
 
 def check_step_down(g: Group, term: int, leader: str) -> None:

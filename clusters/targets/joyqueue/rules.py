@@ -15,7 +15,9 @@ from typing import Literal
 
 from dethrone.clusters.targets.joyqueue.knobs import Knobs, SendKind
 from dethrone.clusters.targets.joyqueue.storage import Stored, read_metadata
+from dethrone.clusters.targets.kit import by
 from dethrone.clusters.targets.kit.files import Replacement, Unreadable
+from dethrone.clusters.targets.kit.mutants import mutant
 from dethrone.harness.core.clock import Ns
 from dethrone.harness.core.rng import Rng
 
@@ -48,6 +50,13 @@ class Rules:
         """No delay is shorter than this: T."""
         return self.knobs.ns(self.knobs.election_timeout_ms)
 
+    # DLedger
+    @mutant(
+        "52-election-on-wall-clock",
+        answers="wall",
+        says="measures its election timer on the wall clock",
+        caught_by=(by.OWED,),
+    )
     def election_clock(self) -> ClockName:
         """The clock behind the election timer: one that cannot be set."""
         return "mono"
@@ -56,6 +65,13 @@ class Rules:
         """A reset cancels what is pending before it schedules: there are never two."""
         return True
 
+    # NATS 5fe8be8, tikv 8223
+    @mutant(
+        "31-any-request-resets-timer",
+        answers=True,
+        says="restarts its election timer after every vote request, granted or not",
+        caught_by=(by.OWED, by.LIVELOCK),
+    )
     def resets_timer(self, event: Literal["asked"]) -> bool:
         """Whether being asked for a vote or pre-vote, granted or not, resets the election timer: no."""
         del event
@@ -124,6 +140,14 @@ class Rules:
 
     # --- answers --------------------------------------------------------------------------------------------------
 
+    # Xraft 33
+    @mutant(
+        "16-counts-older-term",
+        answers=True,
+        says="counts answers to requests of an earlier term",
+        caught_by=(by.LEADER, by.MAJORITY),
+        advised={"send_command_timeout_ms": "30000", "time_factor": "0.01"},
+    )
     def keeps_answer(self, *, asked_in: int, term: int) -> bool:
         """An answer counts only while the term is the one of its request."""
         return asked_in == term or not self.knobs.callback_term_check
@@ -171,6 +195,8 @@ class Rules:
 
     # --- following ------------------------------------------------------------------------------------------------
 
+    # NATS 25561f4, WRaft 4
+    @mutant("25-term-may-fall", answers=False, says="adopts a lower term from an old append", caught_by=(by.TERM,))
     def refuses_append(self, req_term: int, term: int) -> bool:
         """An append of a lower term is refused with the own one."""
         return req_term < term
@@ -184,6 +210,13 @@ class Rules:
         """Whether the own entry at prevPosition is the leader's; ``own_term`` is −1 where there is none."""
         return own_term == prev_term
 
+    # RaftOS 26, NATS f871570
+    @mutant(
+        "44-truncates-always",
+        answers=True,
+        says="cuts its log at every append, conflict or not",
+        caught_by=(by.COMMIT, by.ACKED),
+    )
     def truncates(self, own_term: int, new_term: int) -> bool:
         """Whether an own entry in the place of a new one is removed, with all after it: only if they conflict."""
         return own_term != new_term
@@ -194,6 +227,15 @@ class Rules:
 
     # --- leading --------------------------------------------------------------------------------------------------
 
+    # PySyncObj 169, NATS c8687fc, DLedger, JoyQueue; Raft paper, figure 8
+    @mutant(
+        "40-commits-old-terms",
+        answers=True,
+        says="commits entries of earlier terms by counting replicas",
+        caught_by=(by.COMMIT, by.ACKED),
+        needs={"commit_current_term_only": "true"},
+        advised={"max_entries_per_append": "1"},
+    )
     def may_commit(self, entry_term: int, term: int) -> bool:
         """Counting replicas commits entries of the own term only (knob)."""
         return entry_term == term or not self.knobs.commit_current_term_only
@@ -202,6 +244,14 @@ class Rules:
         """When a client's write is acknowledged."""
         return at == "committed"
 
+    # KAFKA-17333
+    @mutant(
+        "56-reads-before-own-term",
+        answers=False,
+        says="serves reads from what it applied, before an entry of its term is committed",
+        caught_by=(by.ACKED, "linearizable"),
+        needs={"reads": "log"},
+    )
     def reads_through_log(self) -> bool:
         """Whether a read is an entry of the log (knob)."""
         return self.knobs.reads == "log"
@@ -222,14 +272,35 @@ class Rules:
         del why
         return True
 
+    # jraft 1241, DLedger, JoyQueue itself (JQ-B6)
+    @mutant(
+        "04-ignore-failed-vote-write",
+        answers="swallow",
+        says="ignores that its metadata could not be written",
+        caught_by=(by.VOTE, by.DURABLE),
+    )
     def on_persist_error(self) -> Literal["refuse", "swallow"]:
         """The fate of a node that could not write its metadata (knob)."""
         return self.knobs.persist_errors
 
+    # NATS 2.12, ZK-3911
+    @mutant(
+        "46-acks-before-sync",
+        answers=False,
+        says="acknowledges entries that a power loss can undo",
+        caught_by=(by.ACKED,),
+    )
     def syncs_log(self) -> bool:
         """Whether what is written of the log is made durable."""
         return True
 
+    # DLedger; ZK-4269
+    @mutant(
+        "06-delete-then-rename",
+        answers="delete_rename",
+        says="deletes the metadata file before the new one takes its place",
+        caught_by=(by.VOTE, by.TERM, by.DURABLE),
+    )
     def replaces(self, why: WriteReason) -> Replacement:
         """How the metadata file is replaced: in one step, by a file that is synced before."""
         del why
@@ -247,14 +318,18 @@ class Rules:
 
     # --- freedoms: any choice here is right -----------------------------------------------------------------------
 
+    # Followers learn of a commit at once
+    @mutant("harmless-eager-commit", answers=True, says="notifies followers of a commit at once")
     def notices_commit_eagerly(self) -> bool:
         """Whether followers learn of a commit at once or with the next heartbeat or append."""
         return False
 
+    @mutant("harmless-more-notes", answers=True, says="notes every heartbeat that it hears")  # A line per heartbeat
     def notes_heartbeats(self) -> bool:
         """Whether a follower notes every heartbeat that it hears."""
         return False
 
+    @mutant("harmless-small-batches", answers=1, says="sends one entry a request")  # One entry per request
     def entries_per_append(self) -> int:
         """How many entries one request carries at most."""
         return self.knobs.max_entries_per_append

@@ -11,20 +11,15 @@ from __future__ import annotations
 
 from dethrone.clusters.targets.joyqueue.group import FOLLOWER, Group
 from dethrone.clusters.targets.joyqueue.node import FAR
+from dethrone.clusters.targets.kit.core import status_of
 from dethrone.harness.core.clock import MS, Clocks
-from dethrone.harness.core.machine import CoreStatus, Glance, LogEnd
+from dethrone.harness.core.machine import CoreStatus, Glance
 
 
-def status_of(g: Group, now: Clocks) -> CoreStatus:
+def group_status(g: Group, now: Clocks) -> CoreStatus:
     """The group's share of the observer record as of ``now``."""
-    writing = g.writing > 0
-    return CoreStatus(
-        role=FOLLOWER if writing else g.role,
-        term=g.durable.term if writing else g.term,
-        leader=None if writing else g.leader,
-        voted_for=g.durable.voted_for if writing else g.voted_for,
-        log_end=LogEnd(g.log.last_term, g.log.right),
-        commit=g.commit,
+    return status_of(
+        glance_of(g),
         group=g.label,
         timers=_timers(g, now),
         counters=dict(g.counters),
@@ -47,8 +42,8 @@ def glance_of(g: Group) -> Glance:
     """The same of role, term, leader, vote, log end and commit."""
     log = g.log
     if g.writing > 0:
-        return FOLLOWER, g.durable.term, None, g.durable.voted_for, (log.last_term, log.right), g.commit
-    return g.role, g.term, g.leader, g.voted_for, (log.last_term, log.right), g.commit
+        return FOLLOWER, g.durable.term, None, g.durable.voted_for, (log.last_term, log.end), g.commit
+    return g.role, g.term, g.leader, g.voted_for, (log.last_term, log.end), g.commit
 
 
 def _timers(g: Group, now: Clocks) -> dict[str, int]:

@@ -19,8 +19,6 @@ _HELD = (Send, Reply, Note)
 class Shadow:
     """A copy of what waits behind disk batches, in order."""
 
-    __slots__ = ("_held",)
-
     def __init__(self) -> None:
         self._held: list[Effect] = []
 

@@ -7,13 +7,13 @@ files (`dethrone.clusters.node`) and virtual time (`dethrone.clusters.sim`).
 
 from __future__ import annotations
 
+from dethrone.clusters.targets.joyqueue import planted_bugs, rules
 from dethrone.clusters.targets.joyqueue.core import JoyQueueCore
 from dethrone.clusters.targets.joyqueue.knobs import KNOBS, Knobs
 from dethrone.clusters.targets.joyqueue.messages import JoyQueueMessage
 from dethrone.clusters.targets.joyqueue.rules import Rules, members_of
-from dethrone.clusters.targets.joyqueue.variants import VARIANTS
 from dethrone.clusters.targets.joyqueue.witness import JoyQueueWitness
-from dethrone.clusters.targets.kit.mutants import MutantTable
+from dethrone.clusters.targets.kit.mutants import planted
 from dethrone.clusters.targets.kit.target import KitTarget
 
 
@@ -29,7 +29,8 @@ def _core(node: str, members: tuple[str, ...], knobs: Knobs, rules: Rules) -> Jo
 
 TARGET = KitTarget(
     KNOBS,
-    MutantTable(KNOBS, Rules, VARIANTS),
+    Rules,
+    planted(rules, planted_bugs),
     message=JoyQueueMessage,
     core=_core,
     witness=lambda node, _: JoyQueueWitness(node),

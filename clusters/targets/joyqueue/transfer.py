@@ -56,7 +56,7 @@ def on_transfer(g: Group, request: int, target: str) -> None:
 def on_replicated(g: Group, peer: str, replica: Replica) -> None:
     """The target has the whole log: ask it to campaign."""
     handover: Handover = g.handover
-    if peer != handover.target or handover.asked or replica.match < g.log.right:
+    if peer != handover.target or handover.asked or replica.match < g.log.end:
         return
     handover.asked = True
     number = g.node.call(g, "timeout_now", peer)

@@ -38,8 +38,6 @@ OPEN_MAX = 1024
 class _Group(ElectionWatch):
     """What is seen of one partition group within one incarnation."""
 
-    __slots__ = ("asked", "file", "known", "log")
-
     def __init__(self, node: str, name: str) -> None:
         label = label_of(name)
 
@@ -63,8 +61,6 @@ class _Group(ElectionWatch):
 
 class JoyQueueWitness:
     """The witness of one node, for any number of groups."""
-
-    __slots__ = ("_appends", "_groups", "_node", "_requests", "_sent")
 
     def __init__(self, node: str) -> None:
         self._node = node

@@ -14,22 +14,28 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Generic, TypeVar
 
+from dethrone.clusters.targets.client_api import Failed, Ok
 from dethrone.clusters.targets.kit.files import Unreadable
+from dethrone.clusters.targets.kit.machine import Refusal
 from dethrone.harness.core.clock import Clocks, Ns
 from dethrone.harness.core.machine import (
     CoreEvent,
+    CoreStatus,
     Disk,
     DiskDone,
     DiskImage,
     DiskOp,
     Effect,
     Fired,
+    Glance,
     Halt,
+    LogEnd,
     Message,
     Reply,
     Request,
     Send,
     SendFailed,
+    SetTimer,
 )
 from dethrone.harness.core.rng import Rng
 
@@ -39,8 +45,6 @@ FAR: Ns = 1 << 62
 
 class KitNode:
     """What every handler works on. ``mono``, ``wall``, ``rng`` and ``out`` are those of the event being handled."""
-
-    __slots__ = ("counters", "halted", "mono", "out", "overdue_at", "rng", "token", "wall")
 
     def __init__(self) -> None:
         self.mono: Ns = 0
@@ -61,6 +65,18 @@ class KitNode:
         """Append an answer to a client."""
         self.out.append(Reply(request, body))
 
+    def note(self, name: str, data: Mapping[str, Any]) -> None:
+        """Append a trace event, with what each of the protocol's carries."""
+        raise NotImplementedError
+
+    def answer(self, request: int, result: Any, index: int, term: int) -> None:
+        """Append a client's answer: what the state machine made of its command, as entry ``index`` of the log."""
+        if isinstance(result, Refusal):
+            self.reply(request, Failed(result.why))
+        else:
+            self.note("write_acked", {"index": index, "term": term})
+            self.reply(request, Ok(result, index, term))
+
     def count(self, name: str) -> None:
         """One more of these; shown in ``status``."""
         self.counters[name] = self.counters.get(name, 0) + 1
@@ -70,11 +86,21 @@ class KitNode:
         self.halted = True
         self.out.append(Halt(reason))
 
+    def timer(self, name: str, after: Ns | None) -> None:
+        """Have it ring after so long; None: not at all."""
+        self.out.append(SetTimer(name, None if after is None else self.mono + after))
+
     def batch(self, ops: tuple[DiskOp, ...]) -> int:
         """Append a disk batch without a barrier; its token."""
         self.token += 1
         self.out.append(Disk(self.token, ops))
         return self.token
+
+
+def status_of(main: Glance, **more: Any) -> CoreStatus:
+    """The observer record with these main fields."""
+    role, term, leader, voted_for, end, commit = main
+    return CoreStatus(role, term, leader, voted_for, LogEnd(*end), commit, **more)
 
 
 N = TypeVar("N", bound=KitNode)
@@ -83,7 +109,6 @@ N = TypeVar("N", bound=KitNode)
 class KitCore(Generic[N]):
     """One node as the shells use it; see ``dethrone.harness.core.machine.Core``. A broker is its own ``node``."""
 
-    __slots__ = ()
     node: N
 
     MESSAGES: ClassVar[Mapping[type, Callable[[Any, str, Any], None]]] = {}
@@ -103,7 +128,7 @@ class KitCore(Generic[N]):
 
     def violation(self, data: dict[str, Any]) -> None:
         """Trace what no node of this protocol does."""
-        raise NotImplementedError
+        self.node.note("violation", data)
 
     def disk_done(self, done: DiskDone) -> None:
         """A batch succeeded or failed."""

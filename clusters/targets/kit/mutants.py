@@ -11,7 +11,7 @@ import difflib
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 from types import ModuleType
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 
@@ -41,34 +41,80 @@ class Mutant(msgspec.Struct, frozen=True, kw_only=True):
     """The smallest cluster in which it can show."""
 
 
-def bug(says: str, rules: Callable[[Any], Any], *caught_by: str, **more: Any) -> Mutant:
-    """A planted bug, and the checkers of which any one must catch it."""
-    return Mutant(says=says, rules=rules, caught_by=caught_by, **more)
-
-
 _PLANTED = "_planted"
-"""Attribute of a class of broken rules: its names → what is planted there."""
+"""Attribute of a class of rules, or of one rule: its names → what is planted there."""
+
+T = TypeVar("T")
+Broken = Callable[[type[Any], str], Callable[[Any], Any]]
+"""(the class of rules, the name of the rule in it) → what makes the broken rules of some knobs."""
 
 
-def mutant(name: str, *, says: str, caught_by: tuple[str, ...] = (), **more: Any) -> Callable[[type[R]], type[R]]:
-    """Plants this class of rules: the bug of that name is listed here, on the rule that it breaks, and nowhere else."""
+class _Seed(NamedTuple):
+    """A bug as it is planted, before its rules are made."""
 
-    def plant(rules: type[R]) -> type[R]:
-        known: Mapping[str, Mutant] = vars(rules).get(_PLANTED, {})
-        setattr(rules, _PLANTED, {name: bug(says, rules, *caught_by, **more), **known})
-        return rules
+    broken: Broken
+    more: Mapping[str, Any]
+
+
+def mutant(
+    name: str,
+    *,
+    answers: Any = None,
+    scales: Mapping[str, Fraction] = {},
+    knobs: Mapping[str, Any] = {},
+    **more: Any,
+) -> Callable[[T], T]:
+    """Plant a bug on the rule that it breaks, where it is listed and nowhere else; ``more``: fields of `Mutant`.
+
+    On a rule: ``answers`` is what the broken build always answers there. On a class of rules: these are the broken
+    ones, or those of the class under other ``knobs``, or with times or numbers of them that are larger or smaller by a
+    factor (``scales``).
+    """
+
+    def broken(rules: type[Any], rule: str) -> Callable[[Any], Any]:
+        if rule:
+            return _replaced(rules, rule, lambda *_, **__: answers)
+        if not scales and not knobs:
+            return rules
+        return lambda given: rules(_changed(given, scales, knobs))
+
+    def plant(rule: T) -> T:
+        known: Mapping[str, _Seed] = vars(rule).get(_PLANTED, {})
+        setattr(rule, _PLANTED, {name: _Seed(broken, more), **known})
+        return rule
 
     return plant
+
+
+class Switched:
+    """A rule that is True in the honest build, and False in the one that is planted on it."""
+
+    def __init__(self, name: str, **more: Any) -> None:
+        setattr(self, _PLANTED, {name: _Seed(lambda rules, rule: _replaced(rules, rule, False), more)})
+
+    def __get__(self, rules: object, owner: type | None = None) -> bool:
+        """What the honest build does."""
+        return True
+
+
+def _replaced(rules: type[Any], rule: str, by: Any) -> type[Any]:
+    return type(f"{rules.__name__}_{rule}", (rules,), {rule: by})
+
+
+def _changed(knobs: Any, scales: Mapping[str, Fraction], others: Mapping[str, Any]) -> Any:
+    scaled = {name: int(getattr(knobs, name) * share) for name, share in scales.items()}
+    return msgspec.structs.replace(knobs, **scaled, **others)
 
 
 def planted(*modules: ModuleType) -> Mapping[str, Mutant]:
     """All bugs that these modules plant: those with a number first, in its order, and then the others as they stand."""
     found = {
-        name: one
+        name: Mutant(rules=seed.broken(rules, rule), **seed.more)
         for module in modules
         for rules in vars(module).values()
         if isinstance(rules, type) and rules.__module__ == module.__name__
-        for name, one in vars(rules).get(_PLANTED, {}).items()
+        for rule, place in (("", rules), *vars(rules).items())
+        for name, seed in getattr(place, "__dict__", {}).get(_PLANTED, {}).items()
     }
     numbered = sorted(name for name in found if name[0].isdigit())
     return {name: found[name] for name in (*numbered, *(name for name in found if name not in numbered))}
@@ -77,9 +123,8 @@ def planted(*modules: ModuleType) -> Mapping[str, Mutant]:
 class MutantTable(Generic[K, R]):
     """All planted bugs of one target by name; ``honest`` are the rules that they break."""
 
-    def __init__(self, knobs: KnobTable[K], honest: Callable[[K], R], *tables: Mapping[str, Mutant]) -> None:
-        self._knobs, self._honest = knobs, honest
-        self.mutants: Mapping[str, Mutant] = {name: mutant for table in tables for name, mutant in table.items()}
+    def __init__(self, knobs: KnobTable[K], honest: Callable[[K], R], mutants: Mapping[str, Mutant]) -> None:
+        self._knobs, self._honest, self.mutants = knobs, honest, mutants
 
     def rules(self, name: str | None, knobs: K) -> R:
         """The rules of the honest build (None), of a planted bug, or of the user's own class. Raises ConfigError."""
@@ -104,8 +149,3 @@ class MutantTable(Generic[K, R]):
             f"no variant {name!r} of {self._knobs.target}",
             next_step=f"did you mean {close[0]!r}?" if close else "`dethrone list` shows all variants",
         )
-
-
-def scaled(rules: Callable[[Any], R], name: str, share: Fraction) -> Callable[[Any], R]:
-    """These rules with one time or number of their knobs that is larger or smaller by this factor."""
-    return lambda knobs: rules(msgspec.structs.replace(knobs, **{name: int(getattr(knobs, name) * share)}))

@@ -1,6 +1,6 @@
 """A protocol target out of its parts: what shells, simulator and systems need to know of a protocol, made once.
 
-    TARGET = make_target(KNOBS, MutantTable(KNOBS, Rules, VARIANTS), message=RaftMessage, core=_core, witness=_witness)
+    TARGET = KitTarget(KNOBS, Rules, planted(planted_bugs), message=RaftMessage, core=RaftCore, witness=…)
 
 Guarantees: the knobs of another target, members that are named twice or do not hold the node are a ConfigError before
 a core is made. Out of scope: processes, sockets and files (``dethrone.clusters.node``), virtual time
@@ -14,7 +14,7 @@ from typing import Any, Generic, Literal, TypeVar
 
 from dethrone.clusters.targets.client_api import ClientReply, ClientRequest
 from dethrone.clusters.targets.kit.knobs import KnobTable, Settings
-from dethrone.clusters.targets.kit.mutants import MutantTable
+from dethrone.clusters.targets.kit.mutants import Mutant, MutantTable
 from dethrone.harness.core.errors import ConfigError
 from dethrone.harness.core.machine import Core, Witness
 
@@ -31,7 +31,8 @@ class KitTarget(Generic[K, R]):
     def __init__(
         self,
         knobs: KnobTable[K],
-        mutants: MutantTable[K, R],
+        rules: Callable[[K], R],
+        bugs: Mapping[str, Mutant],
         *,
         message: Any,
         core: MakeCore[K, R],
@@ -41,13 +42,16 @@ class KitTarget(Generic[K, R]):
         transport: Literal["tcp", "http"] = "tcp",
         joins: Callable[[K], bool] = lambda _: False,
     ) -> None:
-        """``core`` makes one for (node, members, knobs, rules). ``joins``: a node outside the members may start."""
+        """``rules`` are the honest ones, ``bugs`` those planted in them. ``core`` makes one for (node, members, knobs,
+        rules). ``joins``: a node outside the members may start."""
         self.name = knobs.target
         self.transport = transport
         self.message_type: Any = message
         self.request_type: Any = request
         self.reply_type: Any = reply
-        self._knobs, self._mutants, self._core, self._witness, self._joins = knobs, mutants, core, witness, joins
+        self.planted = bugs
+        self.mutants = MutantTable(knobs, rules, bugs)
+        self._knobs, self._core, self._witness, self._joins = knobs, core, witness, joins
 
     def knobs(self, settings: Mapping[str, str], *, profile: str | None = None) -> K:
         """Typed knobs from words; ConfigError for anything that cannot be."""
@@ -65,7 +69,7 @@ class KitTarget(Generic[K, R]):
             raise ConfigError(
                 f"{node} is not one of the members {', '.join(members)}", next_step="name it among the members"
             )
-        return self._core(node, members, knobs, self._mutants.rules(variant, knobs))
+        return self._core(node, members, knobs, self.mutants.rules(variant, knobs))
 
     def witness(self, *, node: str, members: tuple[str, ...]) -> Witness:
         """A fresh witness for that node."""
@@ -73,4 +77,4 @@ class KitTarget(Generic[K, R]):
 
     def variants(self) -> Mapping[str, str]:
         """Variant name → what it does wrong."""
-        return {name: mutant.says for name, mutant in self._mutants.mutants.items()}
+        return {name: mutant.says for name, mutant in self.planted.items()}

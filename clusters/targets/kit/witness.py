@@ -15,7 +15,9 @@ from dethrone.harness.core.machine import DiskImage, DiskOp, Fsync, Rename, Unli
 
 S = TypeVar("S")
 
-Parsed = tuple[Sequence[tuple[int, int, str]], Sequence[int], Sequence[Witnessed]]
+Entry = tuple[int, int, str]
+"""Index, term, hash."""
+Parsed = tuple[Sequence[Entry], Sequence[int], Sequence[Witnessed]]
 """What log records hold: [index, term, hash] each, where each ends in these bytes, and what else they show."""
 Parse = Callable[[bytes, int, int], Parsed]
 """(bytes, index of the first record, term of the record before it) → what they hold; `Unreadable`: unknown."""
@@ -41,15 +43,17 @@ def log_parser(path: str, *, first: int) -> Parse:
 
 
 class RecordLogWatch:
-    """Records that were appended to one file, and cut from it. After damage it reports nothing more of this life."""
+    """Records that were appended to one file, and cut from it. After damage it reports nothing more of this life.
 
-    __slots__ = ("_damaged", "_ends", "_parse", "_says", "_terms", "path")
+    ``scratch``: the temporary file that takes the log's place where the log is replaced as a whole.
+    """
 
-    def __init__(self, path: str, parse: Parse, says: Says = says_plainly) -> None:
+    def __init__(self, path: str, parse: Parse, says: Says = says_plainly, *, scratch: str = "") -> None:
         self.path = path
-        self._parse, self._says = parse, says
+        self._parse, self._says, self._scratch = parse, says, scratch
+        self._temporary = b""
         self._ends: list[int] = []
-        self._terms: list[int] = []
+        self._entries: list[Entry] = []
         self._damaged = False
 
     def booted(self, disk: DiskImage) -> list[Witnessed]:
@@ -62,9 +66,16 @@ class RecordLogWatch:
     def carried(self, op: DiskOp) -> list[Witnessed]:
         """This operation is done."""
         if isinstance(op, Unlink):
-            self._ends, self._terms = [], []
+            self._ends, self._entries = [], []
             return [self._cut()]
-        return self._wrote(op) if isinstance(op, Write) and not self._damaged else []
+        if self._damaged or isinstance(op, Fsync):
+            return []
+        if isinstance(op, Rename):
+            return self._replaced(self._temporary) if op.src == self._scratch else []
+        if op.path == self._scratch:
+            self._temporary = op.data
+            return []
+        return self._wrote(op)
 
     def _wrote(self, op: Write) -> list[Witnessed]:
         ends = self._ends
@@ -74,9 +85,21 @@ class RecordLogWatch:
         if at < end:
             while ends and ends[-1] > at:
                 ends.pop()
-                self._terms.pop()
+                self._entries.pop()
             seen.append(self._cut())
         return seen + self._appended(op.data, at) if op.data else seen
+
+    def _replaced(self, content: bytes) -> list[Witnessed]:
+        """What both logs hold stays."""
+        before = self._entries
+        self._ends, self._entries = [], []
+        self._appended(content, 0)
+        now = self._entries
+        same = next((at for at, (old, new) in enumerate(zip(before, now, strict=False)) if old != new), None)
+        kept = min(len(before), len(now)) if same is None else same
+        seen = [self._says("log_truncate", 0, {"from": kept + 1})] if kept < len(before) else []
+        more = {"from": kept + 1, "entries": now[kept:]}
+        return [*seen, self._says("log_append", now[-1][1], more)] if kept < len(now) else seen
 
     def _cut(self) -> Witnessed:
         return self._says("log_truncate", 0, {"from": len(self._ends) + 1})
@@ -84,21 +107,19 @@ class RecordLogWatch:
     def _appended(self, data: bytes, at: int) -> list[Witnessed]:
         first = len(self._ends) + 1
         try:
-            entries, ends, more = self._parse(data, first, self._terms[-1] if self._terms else 0)
+            entries, ends, more = self._parse(data, first, self._entries[-1][1] if self._entries else 0)
         except Unreadable:
             self._damaged = True
             return []
         if not entries:
             return []
         self._ends += [at + end for end in ends]
-        self._terms += [entry[1] for entry in entries]
+        self._entries += entries
         return [self._says("log_append", entries[-1][1], {"from": first, "entries": list(entries)}), *more]
 
 
 class StateFileWatch(Generic[S]):
     """A file that is replaced as a whole: what it holds by what was carried out, and when that became durable."""
-
-    __slots__ = ("_read", "_scratch", "_temporary", "now", "path")
 
     def __init__(self, path: str, read: Callable[[bytes], S], *, scratch: str = "") -> None:
         self.path = path
@@ -143,8 +164,6 @@ class ElectionWatch:
 
     ``answered`` is reported once per term, where nothing else of that term showed it.
     """
-
-    __slots__ = ("acked", "answered", "commit", "grants", "led", "node", "says", "voted")
 
     def __init__(self, node: str, says: Says = says_plainly) -> None:
         self.node = node
@@ -209,3 +228,30 @@ class ElectionWatch:
             return []
         self.commit = index
         return [self.says("commit", term, {"index": index})]
+
+
+class DiskWatch(ElectionWatch, Generic[S]):
+    """A node with one log file, and one file that keeps its vote."""
+
+    def watched(self) -> tuple[RecordLogWatch, StateFileWatch[S]]:
+        """Both files, of a new incarnation."""
+        raise NotImplementedError
+
+    def stored(self, change: Literal["replaced", "durable"], state: S) -> list[Witnessed]:
+        """The file of the vote holds this now, or durably."""
+        raise NotImplementedError
+
+    def forget(self) -> None:
+        """What a process loses when it ends."""
+        super().forget()
+        self.log, self.file = self.watched()
+
+    def synced(self, ops: tuple[DiskOp, ...]) -> list[Witnessed]:
+        """This batch is done."""
+        out: list[Witnessed] = []
+        for op in ops:
+            if not isinstance(op, Rename) and op.path == self.log.path:
+                out += self.log.carried(op)
+            elif (change := self.file.carried(op)) and self.file.now is not None:
+                out += self.stored(change, self.file.now)
+        return out

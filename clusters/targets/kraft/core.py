@@ -81,7 +81,6 @@ def on_shutdown(n: Node) -> None:
 class KraftCore(KitCore[Node]):
     """One node; its knobs say which of the members are observers."""
 
-    __slots__ = ("node",)
     graceful = True
 
     MESSAGES: ClassVar = {
@@ -120,7 +119,7 @@ class KraftCore(KitCore[Node]):
         if stored.current_voters and set(stored.voters) != set(n.voters):
             n.halt(f"quorum-state names the voters {sorted(stored.voters)}, the configuration {sorted(n.voters)}")
             return
-        start = n.rules.start(stored, me=n.me, log_epoch=n.log.last_epoch, voter=not n.observer)
+        start = n.rules.start(stored, me=n.me, log_epoch=n.log.last_term, voter=not n.observer)
         n.state, n.epoch, n.leader, n.voted = start.state, start.epoch, start.leader, start.voted
         n.durable = stored
         _make_durable(n, disk, stored)
@@ -155,10 +154,6 @@ class KraftCore(KitCore[Node]):
     def disk_done(self, done: DiskDone) -> None:
         """A batch succeeded or failed."""
         _disk_done(self.node, done)
-
-    def violation(self, data: dict[str, Any]) -> None:
-        """Trace what no node of this protocol does."""
-        self.node.note("violation", data)
 
     def settle(self) -> None:
         """The state changed: the one write of it."""
@@ -243,7 +238,7 @@ def _disk_done(n: Node, done: DiskDone) -> None:
         n.durable = what
         return
     n.log.durable = max(n.log.durable, what)
-    if not n.log_batches and (n.log.pending or n.log.ops):
+    if not n.log_batches and n.log.waits():
         n.write_log()
     if n.leading is not None:
         on_log_written(n)

@@ -42,7 +42,7 @@ def on_fetch(n: Node, src: str, m: FetchRequest) -> None:
     replica = m.replica_id
     _heard(n, lead, replica)
     if m.fetch_offset:  # from the very beginning everything is valid
-        own = n.log.end_of_epoch(m.last_fetched_epoch)
+        own = n.log.end_of_term(m.last_fetched_epoch)
         if n.rules.diverges((m.last_fetched_epoch, m.fetch_offset), own):
             n.note("fetch", {"replica": src, "offset": m.fetch_offset, "epoch": m.last_fetched_epoch, "result": "cut"})
             n.note("diverging", {"replica": src, "epoch": own[0], "end": own[1]})

@@ -67,13 +67,13 @@ def _store(n: Node, records: tuple[Record, ...]) -> None:
     for record in records:
         log.append(record)
     n.await_log()
-    n.note("append", {"offset": records[-1].offset, "epoch": log.last_epoch, "records": len(records)})
+    n.note("append", {"offset": records[-1].offset, "epoch": log.last_term, "records": len(records)})
 
 
 def _truncate(n: Node, leaders: EpochEnd) -> None:
     """Cut the log where the leader's log of that epoch ends, or where the largest own epoch below it does."""
     log = n.log
-    epoch, end = log.end_of_epoch(leaders.epoch)
+    epoch, end = log.end_of_term(leaders.epoch)
     to = min(end, leaders.end_offset) if epoch == leaders.epoch else end
     if to < n.commit:
         n.note("violation", {"what": "a committed record would be cut", "to": to, "commit": n.commit})

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dethrone.clusters.targets.client_api import Append, Failed, Ok, Put
+from dethrone.clusters.targets.client_api import Append, Ok, Put
 from dethrone.clusters.targets.kraft.answers import wake
 from dethrone.clusters.targets.kraft.leading import FAR, Leading, Replica
 from dethrone.clusters.targets.kraft.messages import NOBODY, UNKNOWN_OFFSET, Command, LeaderChange, Record
@@ -19,7 +19,6 @@ from dethrone.clusters.targets.kraft.node import QUORUM, IllegalTransition, Node
 from dethrone.clusters.targets.kraft.requests import drive
 from dethrone.clusters.targets.kraft.rules import LEADER
 from dethrone.clusters.targets.kraft.transitions import become_resigned, say
-from dethrone.clusters.targets.raft.machine import Refusal
 
 # --- taking office --------------------------------------------------------------------------------------------------
 
@@ -117,7 +116,7 @@ def advance(n: Node, lead: Leading) -> None:
 def set_commit(n: Node, hw: int) -> None:
     """The high watermark moved, here or at the leader: apply new records, answer the waiting requests."""
     before, n.commit = n.commit, hw
-    entry_term = n.log.records[hw - 1].epoch if 0 < hw <= n.log.end else 0
+    entry_term = n.log.entries[hw - 1].epoch if 0 < hw <= n.log.end else 0
     n.note("commit", {"old": before, "new": hw, "entry_term": entry_term})
     lead = n.leading
     while n.applied < min(hw, n.log.end):
@@ -130,20 +129,15 @@ def set_commit(n: Node, hw: int) -> None:
 
 
 def _apply(n: Node, lead: Leading | None, offset: int) -> None:
-    record = n.log.records[offset]
+    record = n.log.entries[offset]
     n.applied = offset + 1
     command = record.command
     if isinstance(command, LeaderChange):
         return
-    result = n.machine.apply(offset + 1, command, n.mono)
+    result = n.machine.apply(offset + 1, command)
     request = None if lead is None else lead.waiting.pop(offset, None)
-    if request is None:
-        return
-    if isinstance(result, Refusal):
-        n.reply(request, Failed(result.why))
-        return
-    n.note("write_acked", {"index": offset + 1, "term": record.epoch})
-    n.reply(request, Ok(result, offset + 1, record.epoch))
+    if request is not None:
+        n.answer(request, result, offset + 1, record.epoch)
 
 
 # --- the quorum -----------------------------------------------------------------------------------------------------

@@ -20,8 +20,6 @@ NEVER: Ns = -(1 << 62)
 class Replica:
     """What a leader knows of one replica. ``end``: its log end, -1 unknown."""
 
-    __slots__ = ("acknowledged", "end", "last_fetch")
-
     def __init__(self, end: int = UNKNOWN_OFFSET, *, acknowledged: bool = False) -> None:
         self.end = end
         self.last_fetch: Ns = NEVER
@@ -31,8 +29,6 @@ class Replica:
 class Parked:
     """An empty fetch that waits for new records, at most until ``due`` (monotonic)."""
 
-    __slots__ = ("due", "request", "src")
-
     def __init__(self, src: str, request: FetchRequest, due: Ns) -> None:
         self.src = src
         self.request = request
@@ -41,20 +37,6 @@ class Parked:
 
 class Leading:
     """What exists only while leading; gone with it."""
-
-    __slots__ = (
-        "announced",
-        "epoch_start",
-        "fetched",
-        "hw",
-        "observers",
-        "parked",
-        "quorum_at",
-        "reads",
-        "unappended",
-        "voters",
-        "waiting",
-    )
 
     def __init__(self, epoch_start: int) -> None:
         self.epoch_start = epoch_start
@@ -79,8 +61,6 @@ class Leading:
 
 class Resigning:
     """What exists only while resigned."""
-
-    __slots__ = ("acknowledged", "successors")
 
     def __init__(self, successors: tuple[int, ...]) -> None:
         self.successors = successors

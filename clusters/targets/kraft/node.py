@@ -14,13 +14,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from dethrone.clusters.targets.kit.core import KitNode
+from dethrone.clusters.targets.kit.machine import Machine
 from dethrone.clusters.targets.kraft.knobs import KraftKnobs
 from dethrone.clusters.targets.kraft.leading import Leading, Resigning
 from dethrone.clusters.targets.kraft.log import Log
 from dethrone.clusters.targets.kraft.messages import NOBODY
 from dethrone.clusters.targets.kraft.rules import RESIGNED, UNATTACHED, VOTED, Position, Rules
 from dethrone.clusters.targets.kraft.storage import QuorumState, Voter, state_ops
-from dethrone.clusters.targets.raft.machine import Machine
 from dethrone.harness.core.clock import Ns
 from dethrone.harness.core.machine import Await, Disk, DiskOp, Note, SetTimer
 
@@ -41,8 +41,6 @@ class IllegalTransition(Exception):  # noqa: N818 - reads as the state that it r
 class Connection:
     """The way to one peer: at most one request under way. ``awaits`` 0: none; ``due``: its time-out, or its retry."""
 
-    __slots__ = ("awaits", "due")
-
     def __init__(self) -> None:
         self.awaits = 0
         self.due: Ns = 0
@@ -50,48 +48,6 @@ class Connection:
 
 class Node(KitNode):
     """One node."""
-
-    __slots__ = (
-        "applied",
-        "armed",
-        "backing_off",
-        "backoff_at",
-        "clock",
-        "commit",
-        "connections",
-        "correlation",
-        "disk_pending",
-        "durable",
-        "election_at",
-        "electorate",
-        "epoch",
-        "everybody",
-        "fetch_at",
-        "fetch_ns",
-        "ids",
-        "knobs",
-        "leader",
-        "leading",
-        "log",
-        "log_batches",
-        "machine",
-        "mark",
-        "me",
-        "name",
-        "names",
-        "observer",
-        "others",
-        "request_ns",
-        "resigning",
-        "retries",
-        "rules",
-        "shutting_down",
-        "state",
-        "states_in_flight",
-        "voted",
-        "voters",
-        "votes",
-    )
 
     def __init__(self, name: str, members: tuple[str, ...], knobs: KraftKnobs, rules: Rules) -> None:
         super().__init__()
@@ -156,7 +112,7 @@ class Node(KitNode):
 
     def position(self) -> Position:
         """The end of the own log as it is."""
-        return self.log.last_epoch, self.log.end
+        return self.log.last_term, self.log.end
 
     # --- time -------------------------------------------------------------------------------------------------------
 

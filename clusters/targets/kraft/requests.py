@@ -69,7 +69,7 @@ def fetch(n: Node, peer: int) -> None:
                 n.rules.fetch_wait_ms(),
                 n.epoch,
                 n.rules.fetch_offset(log.end),
-                log.last_epoch,
+                log.last_term,
             ),
         )
     )
@@ -85,7 +85,7 @@ def _fetch_from_any(n: Node) -> None:
 
 
 def _ask_for_votes(n: Node) -> None:
-    epoch, end = n.rules.last_position(n.log.last_epoch, n.log.end, n.epoch)
+    epoch, end = n.rules.last_position(n.log.last_term, n.log.end, n.epoch)
     for peer in n.electorate:
         if peer in n.votes:
             continue

@@ -1,6 +1,6 @@
 """Every rule of KRaft that a planted bug or a flip may override, one small pure method each.
 
-Guarantees: the honest build is exactly this class; a variant (`variants`) overrides the one rule that it is named for,
+Guarantees: the honest build is exactly this class; a planted bug overrides the one rule that it is named for,
 and nothing else decides what the rule decides. Rules take values and return values; only the two draws use the
 generator that they are given. Out of scope: what no knob and no variant changes; the handlers hold that.
 
@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Literal, NamedTuple
 
+from dethrone.clusters.targets.kit import by
+from dethrone.clusters.targets.kit.mutants import mutant
 from dethrone.clusters.targets.kraft.knobs import KraftKnobs
 from dethrone.clusters.targets.kraft.messages import NOBODY, UNKNOWN_OFFSET
 from dethrone.clusters.targets.kraft.storage import QuorumState, state_bytes
@@ -41,6 +43,9 @@ class Start(NamedTuple):
     epoch: int
     leader: int = NOBODY
     voted: int = NOBODY
+
+
+RESIGNS = {"check_quorum": "1.0|1.5"}
 
 
 class Rules:
@@ -131,6 +136,13 @@ class Rules:
         """A vote for another node makes this one Voted."""
         return True
 
+    # NATS 5fe8be8, tikv 8223
+    @mutant(
+        "31-any-request-restarts-timers",
+        answers=True,
+        says="restarts its timers after every vote request, granted or not",
+        caught_by=(by.OWED, by.LIVELOCK),
+    )
     def restarts_on_request(self) -> bool:
         """Whether any vote request, granted or not, restarts the timers that lead to a campaign."""
         return False
@@ -155,6 +167,8 @@ class Rules:
 
     # --- epochs and leaders -----------------------------------------------------------------------------------------
 
+    # NATS 25561f4, WRaft 4
+    @mutant("25-epoch-may-fall", answers=False, says="adopts a lower epoch from an old message", caught_by=(by.TERM,))
     def is_stale(self, epoch: int, own_epoch: int) -> bool:
         """A message of an older epoch changes nothing here."""
         return epoch < own_epoch
@@ -167,10 +181,26 @@ class Rules:
         """The nodes that a new leader notifies: all other voters."""
         return others
 
+    # KAFKA-15489, JoyQueue, Nacos
+    @mutant(
+        "28-never-resigns",
+        answers=None,
+        says="keeps leading without a quorum",
+        caught_by=(by.STEP_DOWN,),
+        needs=RESIGNS,
+    )
     def check_quorum_ns(self) -> Ns | None:
         """How long a leader leads without fetches of a majority; None: for ever."""
         return self.knobs.check_quorum_ns
 
+    # Nacos sendBeat: here a leader sends nothing by itself, so it is its own writing
+    @mutant(
+        "30-own-append-is-contact",
+        answers=True,
+        says="counts its own writing as contact with the voters",
+        caught_by=(by.STEP_DOWN,),
+        needs=RESIGNS,
+    )
     def own_append_is_contact(self) -> bool:
         """Whether a leader counts its own writing as contact with the voters."""
         return False
@@ -212,14 +242,24 @@ class Rules:
         """How long a leader may keep an empty fetch."""
         return self.knobs.fetch_max_wait_ms
 
+    # A leader believes every follower that its log is a piece of its own
+    @mutant(
+        "plain-never-diverges",
+        answers=False,
+        says="as leader, never makes a follower cut its log",
+        caught_by=(by.MATCHING, by.ACKED),
+    )
     def diverges(self, asked: Position, own: Position) -> bool:
         """Whether the asker's (last epoch, end) is not on this log; ``own``: the end of the largest epoch up to it."""
         return own[0] != asked[0] or own[1] < asked[1]
 
+    # Followers learn of a commit at once, as of later versions (KIP-1166)
+    @mutant("harmless-eager-high-watermark", answers=True, says="notifies followers of a commit at once")
     def answers_on_commit(self) -> bool:
         """Whether parked fetches are answered when the high watermark moves. They are not: it waits for the next."""
         return False
 
+    @mutant("harmless-no-linger", answers=0, says="appends every write by itself")  # Every write is a batch of its own
     def linger_ms(self) -> int:
         """How long a leader gathers writes into one batch."""
         return self.knobs.append_linger_ms
@@ -257,10 +297,21 @@ class Rules:
         del file
         return True
 
+    # DLedger; ZK-4269
+    @mutant(
+        "06-delete-then-rename",
+        answers=True,
+        says="deletes quorum-state before the new one takes its place",
+        caught_by=(by.VOTE, by.TERM, by.DURABLE),
+    )
     def deletes_first(self) -> bool:
         """Whether the file is deleted before the new one takes its place."""
         return False
 
+    # DLedger
+    @mutant(
+        "52-timers-on-wall-clock", answers="wall", says="measures its timers on the wall clock", caught_by=(by.OWED,)
+    )
     def clock(self) -> Literal["mono", "wall"]:
         """The clock of the election, fetch, back-off and check-quorum timers."""
         return "wall" if self.knobs.clock == "wall" else "mono"

@@ -12,17 +12,18 @@ from __future__ import annotations
 
 from typing import Any
 
+from dethrone.clusters.targets.kit.core import status_of
 from dethrone.clusters.targets.kraft.leading import NEVER, Replica
 from dethrone.clusters.targets.kraft.messages import UNKNOWN_OFFSET
 from dethrone.clusters.targets.kraft.node import BACKOFF, ELECTION, FAR, FETCH, QUORUM, Node
 from dethrone.clusters.targets.kraft.rules import UNATTACHED
 from dethrone.harness.core.clock import MS, Clocks
-from dethrone.harness.core.machine import CoreStatus, Glance, LogEnd
+from dethrone.harness.core.machine import CoreStatus, Glance
 
 
 def glance(n: Node) -> Glance:
     """The main fields, without building the whole record."""
-    end = (n.log.last_epoch, n.log.end)
+    end = (n.log.last_term, n.log.end)
     if n.states_in_flight > 0:
         return UNATTACHED, n.durable.leader_epoch, None, n.who(n.durable.voted_id), end, n.commit
     return n.state, n.epoch, n.who(n.leader), n.who(n.voted), end, n.commit
@@ -31,15 +32,9 @@ def glance(n: Node) -> Glance:
 def status(n: Node, now: Clocks) -> CoreStatus:
     """The observer record as of ``now``."""
     n.mono, n.wall = now.mono, now.wall
-    role, term, leader, voted_for, end, commit = glance(n)
     lead = n.leading
-    return CoreStatus(
-        role=role,
-        term=term,
-        leader=leader,
-        voted_for=voted_for,
-        log_end=LogEnd(*end),
-        commit=commit,
+    return status_of(
+        glance(n),
         hw=n.commit if lead is None else (None if lead.hw == UNKNOWN_OFFSET else lead.hw),
         timers=_timers(n),
         counters=dict(n.counters),

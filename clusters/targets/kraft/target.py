@@ -7,16 +7,14 @@ scope: processes, sockets and files (`dethrone.clusters.node`) and virtual time.
 
 from __future__ import annotations
 
-from dethrone.clusters.targets.kit.mutants import MutantTable
+from dethrone.clusters.targets.kit.mutants import planted
 from dethrone.clusters.targets.kit.target import KitTarget
+from dethrone.clusters.targets.kraft import planted_bugs, rules
 from dethrone.clusters.targets.kraft.core import KraftCore
 from dethrone.clusters.targets.kraft.knobs import KNOBS, KraftKnobs
 from dethrone.clusters.targets.kraft.messages import KraftMessage
 from dethrone.clusters.targets.kraft.rules import Rules
-from dethrone.clusters.targets.kraft.variants import VARIANTS
 from dethrone.clusters.targets.kraft.witness import KraftWitness
-
-MUTANTS = MutantTable(KNOBS, Rules, VARIANTS)
 
 
 def check_observers(knobs: KraftKnobs, members: tuple[str, ...]) -> None:
@@ -36,7 +34,8 @@ def _core(node: str, members: tuple[str, ...], knobs: KraftKnobs, rules: Rules) 
 
 TARGET = KitTarget(
     KNOBS,
-    MUTANTS,
+    Rules,
+    planted(rules, planted_bugs),
     message=KraftMessage,
     core=_core,
     witness=lambda node, members: KraftWitness(node=node, members=members),

@@ -112,7 +112,7 @@ def _leave(n: Node, lead: Leading, cause: str) -> None:
     for parked in lead.parked.values():
         n.send(parked.src, fetch_error(n, parked.request.correlation_id, NOT_LEADER_OR_FOLLOWER))
     for offset, request in lead.waiting.items():
-        if type(n.log.records[offset].command) is Get:
+        if type(n.log.entries[offset].command) is Get:
             n.reply(request, Failed("stopped leading before the read was committed"))
         else:
             n.reply(request, Unknown("stopped leading before the commit"))

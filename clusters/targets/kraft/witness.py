@@ -19,9 +19,9 @@ Source: Apache Kafka 3.3.1, the messages and QuorumStateData.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
-from dethrone.clusters.targets.kit.witness import ElectionWatch, RecordLogWatch, StateFileWatch, log_parser
+from dethrone.clusters.targets.kit.witness import DiskWatch, RecordLogWatch, StateFileWatch, log_parser
 from dethrone.clusters.targets.kraft.messages import (
     NOBODY,
     NONE,
@@ -34,15 +34,13 @@ from dethrone.clusters.targets.kraft.messages import (
     VoteResponse,
 )
 from dethrone.clusters.targets.kraft.storage import LOG, STATE, QuorumState, read_state
-from dethrone.harness.core.machine import DiskImage, DiskOp, Rename, Witnessed
+from dethrone.harness.core.machine import DiskImage, Witnessed
 
 _PARSE = log_parser(LOG, first=0)
 
 
-class KraftWitness(ElectionWatch):
+class KraftWitness(DiskWatch[QuorumState]):
     """The witness of one node."""
-
-    __slots__ = ("_file", "_log", "_me", "_names", "_stood", "_voters")
 
     def __init__(self, *, node: str, members: tuple[str, ...]) -> None:
         self._names = dict(enumerate(members, 1))
@@ -54,18 +52,20 @@ class KraftWitness(ElectionWatch):
         """What a process loses when it ends."""
         super().forget()
         self._stood: set[int] = set()
-        self._log = RecordLogWatch(LOG, _PARSE)
-        self._file = StateFileWatch(STATE, read_state)
+
+    def watched(self) -> tuple[RecordLogWatch, StateFileWatch[QuorumState]]:
+        """The log and ``quorum-state``."""
+        return RecordLogWatch(LOG, _PARSE), StateFileWatch(STATE, read_state)
 
     def booted(self, disk: DiskImage) -> list[Witnessed]:
         """A new incarnation: the log that its disk holds. Its state is ``persisted`` once the node synced it again."""
         self.forget()
-        return [self._found(disk), *self._log.booted(disk)]
+        return [self._found(disk), *self.log.booted(disk)]
 
     def _found(self, disk: DiskImage) -> Witnessed:
         """The file as it lies there, regardless of how the node reads it."""
-        file = self._file.found(disk)
-        state = self._file.now
+        file = self.file.found(disk)
+        state = self.file.now
         if state is None:
             return self.found(file, 0, None)
         self._remember(state)
@@ -124,21 +124,10 @@ class KraftWitness(ElectionWatch):
 
     # --- the disk ---------------------------------------------------------------------------------------------------
 
-    def synced(self, ops: tuple[DiskOp, ...]) -> list[Witnessed]:
-        """This batch is done."""
-        out: list[Witnessed] = []
-        for op in ops:
-            if not isinstance(op, Rename) and op.path == LOG:
-                out += self._log.carried(op)
-                continue
-            change, state = self._file.carried(op), self._file.now
-            if state is None:
-                continue
-            if change == "replaced":
-                self._remember(state)
-                if state.leader_id == self._me:
-                    out += self._leads(state.leader_epoch, -1)
-            elif change == "durable":
-                words = {"voted_for": self._names.get(state.voted_id), "leader": self._names.get(state.leader_id)}
-                out.append(Witnessed("persisted", state.leader_epoch, words))
-        return out
+    def stored(self, change: Literal["replaced", "durable"], state: QuorumState) -> list[Witnessed]:
+        """The file names the leader, or the candidate that has the vote."""
+        if change == "durable":
+            words = {"voted_for": self._names.get(state.voted_id), "leader": self._names.get(state.leader_id)}
+            return [Witnessed("persisted", state.leader_epoch, words)]
+        self._remember(state)
+        return self._leads(state.leader_epoch, -1) if state.leader_id == self._me else []

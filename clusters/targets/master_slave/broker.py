@@ -22,7 +22,7 @@ from dethrone.clusters.targets.client_api import (
     Put,
     Refused,
 )
-from dethrone.clusters.targets.kit.core import KitCore, KitNode
+from dethrone.clusters.targets.kit.core import KitCore, KitNode, status_of
 from dethrone.clusters.targets.master_slave import messages as m
 from dethrone.clusters.targets.master_slave.knobs import ASYNC_MASTER, MASTER_ID, SLAVE, MsKnobs, Place
 from dethrone.clusters.targets.master_slave.place import conf_ops, load_place
@@ -39,7 +39,6 @@ from dethrone.harness.core.machine import (
     DiskImage,
     Fsync,
     Glance,
-    LogEnd,
     Note,
     Send,
     SendFailed,
@@ -54,8 +53,6 @@ MASTER_ROLE, SLAVE_ROLE = "MASTER", "SLAVE"
 class Slave:
     """What a master knows of one connected slave. ``end``: what was sent; ``acked``: what it reported to hold."""
 
-    __slots__ = ("acked", "end", "heard", "sent")
-
     def __init__(self, now: Ns, acked: int) -> None:
         self.heard = self.sent = now
         self.acked = self.end = acked
@@ -63,29 +60,6 @@ class Slave:
 
 class BrokerCore(KitNode, KitCore["BrokerCore"]):
     """See the module. ``place``: what this broker is; ``next_place``: what it will be after a restart."""
-
-    __slots__ = (
-        "acked_most",
-        "batches",
-        "dirty",
-        "heard",
-        "knobs",
-        "log",
-        "master",
-        "me",
-        "next_place",
-        "node",
-        "place",
-        "places",
-        "refused",
-        "replies",
-        "role",
-        "rules",
-        "sends",
-        "servers",
-        "slaves",
-        "syncing",
-    )
 
     def __init__(self, node: str, members: tuple[str, ...], knobs: MsKnobs, rules: Rules) -> None:
         super().__init__()
@@ -116,7 +90,7 @@ class BrokerCore(KitNode, KitCore["BrokerCore"]):
     def load(self, disk: DiskImage) -> None:
         """Read the configuration and the log."""
         self.place = self.rules.load_place(lambda: load_place(disk), self.place)
-        ops = self.log.load(disk)
+        ops = self.log.start(disk)
         if ops:
             self.out.append(Await(self.batch(ops)))
         self._take_place(self.place)
@@ -136,10 +110,6 @@ class BrokerCore(KitNode, KitCore["BrokerCore"]):
     def send_failed(self, event: SendFailed) -> None:
         """A connection is lost."""
         self._closed(event.to, "connection closed")
-
-    def violation(self, data: dict[str, Any]) -> None:
-        """Trace what no node of this protocol does."""
-        self.note("violation", data)
 
     def hears(self, src: str, body: Any) -> None:
         """Hand a message to its handler."""
@@ -241,7 +211,7 @@ class BrokerCore(KitNode, KitCore["BrokerCore"]):
             self._tell_master()
 
     def _cut(self, end: int) -> None:
-        ops = self.log.cut(end)
+        ops = self.log.cut_now(end)
         for token, index in self.batches.items():
             self.batches[token] = min(index, end)
         if ops:
@@ -277,14 +247,14 @@ class BrokerCore(KitNode, KitCore["BrokerCore"]):
         if not (fresh or always):
             return
         offset = min(slave.acked, log.durable)
-        records = tuple(log.records[offset : min(log.durable, offset + self.rules.records_max())])
+        records = tuple(log.entries[offset : min(log.durable, offset + self.rules.records_max())])
         slave.end = offset + len(records)
         slave.sent = self.mono
         self.out.append(Send(name, m.HaTransfer(offset, records, log.end, slave.acked)))
 
     def slave_available(self) -> bool:
         """Whether a slave is there that counts for synchronous sends."""
-        size = self.log.ends[-1] if self.log.ends else 0
+        size = self.log.size
         for slave in self.slaves.values():
             behind = size - (self.log.ends[slave.acked - 1] if slave.acked else 0)
             if self.rules.slave_available(behind):
@@ -382,10 +352,10 @@ class BrokerCore(KitNode, KitCore["BrokerCore"]):
 
     def write(self) -> None:
         """Hand what waits in the log to the disk, once it is free."""
-        if self.log.waiting and not self.batches:
+        if self.log.waits() and not self.batches:
             self.token += 1
             self.batches[self.token] = self.log.end
-            self.out.append(Disk(self.token, self.log.take()))
+            self.out.append(Disk(self.token, self.log.take_ops()))
 
     def disk_done(self, done: DiskDone) -> None:
         """A batch succeeded or failed."""
@@ -433,7 +403,7 @@ class BrokerCore(KitNode, KitCore["BrokerCore"]):
 
     def status(self, now: Clocks) -> CoreStatus:
         """The observer record."""
-        place, log = self.place, self.log
+        place = self.place
         extra: dict[str, Any] = {
             "broker_id": place.broker_id,
             "broker_role": place.broker_role,
@@ -450,16 +420,7 @@ class BrokerCore(KitNode, KitCore["BrokerCore"]):
             extra["connected"] = self.heard is not None
             extra["silence_ms"] = None if self.heard is None else (now.mono - self.heard) // MS
             extra["refuses_copy_from"] = self.refused
-        return CoreStatus(
-            role=self.role,
-            term=0,
-            leader=self.master,
-            voted_for=None,
-            log_end=LogEnd(0, log.end),
-            commit=self.acked_most if self.leads else log.durable,
-            counters=dict(self.counters),
-            extra=extra,
-        )
+        return status_of(self.glance(), counters=dict(self.counters), extra=extra)
 
     def glance(self) -> Glance:
         """Its main fields."""

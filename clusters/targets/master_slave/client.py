@@ -17,8 +17,6 @@ from dethrone.harness.core.clock import Ns
 class Routes:
     """A client's copy of the name server's table."""
 
-    __slots__ = ("asked", "refresh", "table")
-
     def __init__(self, refresh: Ns) -> None:
         self.refresh = refresh
         self.asked: Ns | None = None

@@ -9,80 +9,62 @@ Source: docs/sources.md, master-slave.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 from dethrone.clusters.targets.client_api import Get, NotLeader, Ok, Refused
+from dethrone.clusters.targets.kit.core import KitCore, KitNode, status_of
 from dethrone.clusters.targets.master_slave.knobs import MASTER_ID, MsKnobs
 from dethrone.clusters.targets.master_slave.messages import RegisterAnswer, RegisterBroker, Route
 from dethrone.clusters.targets.master_slave.rules import Rules
 from dethrone.harness.core.clock import MS, Clocks, Ns
 from dethrone.harness.core.machine import (
-    CoreEvent,
     CoreStatus,
     DiskImage,
-    Effect,
-    Fired,
     Glance,
-    LogEnd,
-    Message,
     Note,
-    Reply,
-    Request,
-    Send,
     SendFailed,
     SetTimer,
 )
-from dethrone.harness.core.rng import Rng
 
 ROLE = "NAMESERVER"
 EXPIRY = "expiry"
 
 
-class NameServerCore:
+class NameServerCore(KitNode, KitCore["NameServerCore"]):
     """See the module."""
 
-    __slots__ = ("armed", "counters", "knobs", "me", "rules", "table")
-
     def __init__(self, node: str, knobs: MsKnobs, rules: Rules) -> None:
+        super().__init__()
+        self.node = self
         self.me = node
         self.knobs = knobs
         self.rules = rules
         self.table: dict[tuple[str, int], tuple[str, Ns]] = {}
         """(broker name, broker id) → (address, last heartbeat)."""
         self.armed = False
-        self.counters: dict[str, int] = {}
 
-    def boot(self, disk: DiskImage, now: Clocks, rng: Rng, out: list[Effect]) -> None:
+    def load(self, disk: DiskImage) -> None:
         """Start with an empty table."""
-        del disk, now, rng
-        out.append(Note("start", 0, ROLE, {"role": ROLE}))
+        del disk
+        self.note("start", {"role": ROLE})
 
-    def handle(self, event: CoreEvent, now: Clocks, rng: Rng, out: list[Effect]) -> None:
-        """Handle one event."""
-        del rng
-        if type(event) is Message:
-            if type(event.body) is RegisterBroker:
-                self._register(event.src, event.body, now.mono, out)
-            else:
-                out.append(Note("violation", 0, ROLE, {"what": "unknown message", "from": event.src}))
-        elif type(event) is Request:
-            out.append(Reply(event.id, self._answer(event.body)))
-        elif type(event) is Fired:
-            self.armed = False
-            self._drop(lambda _, last: self.rules.drops(now.mono - last), "silent", out)
-            self._arm(out)
-        elif type(event) is SendFailed:
-            self._drop(lambda address, _: address == event.to, "connection closed", out)
+    def note(self, name: str, data: Mapping[str, Any]) -> None:
+        """A trace event."""
+        self.out.append(Note(name, 0, ROLE, data))
+
+    def on_request(self, request: int, body: Any) -> None:
+        """Handle a client's request."""
+        self.reply(request, self._answer(body))
+
+    def send_failed(self, event: SendFailed) -> None:
+        """A connection is closed."""
+        self._drop(lambda address, _: address == event.to, "connection closed")
 
     def status(self, now: Clocks) -> CoreStatus:
         """Registered addresses with age. It has no leader and no followers."""
-        return CoreStatus(
-            role=ROLE,
-            term=0,
-            leader=None,
-            voted_for=None,
-            log_end=LogEnd(),
-            commit=0,
+        return status_of(
+            self.glance(),
             counters=dict(self.counters),
             extra={
                 "registered": {
@@ -103,20 +85,28 @@ class NameServerCore:
             out.setdefault(name, {})[str(broker_id)] = address
         return out
 
-    def _register(self, src: str, body: RegisterBroker, mono: Ns, out: list[Effect]) -> None:
+    def _register(self, src: str, body: RegisterBroker) -> None:
         key = (body.broker_name, body.broker_id)
         before = self.table.get(key)
         if before is None or self.rules.replaces_address():
-            self.table[key] = (body.address, mono)
+            self.table[key] = (body.address, self.mono)
         if before is None or before[0] != body.address:
             at = {"group": body.broker_name, "id": body.broker_id, "address": body.address}
-            out.append(Note("registered", 0, ROLE, at))
-            out.append(Note("route_changed", 0, ROLE, {**at, "before": None if before is None else before[0]}))
-            self.counters["route_changes"] = self.counters.get("route_changes", 0) + 1
+            self.note("registered", at)
+            self.note("route_changed", {**at, "before": None if before is None else before[0]})
+            self.count("route_changes")
         master = self.table.get((body.broker_name, MASTER_ID))
-        out.append(Send(src, RegisterAnswer(body.broker_name, None if master is None else master[0])))
+        self.send(src, RegisterAnswer(body.broker_name, None if master is None else master[0]))
         if not self.armed:
-            self._arm(out)
+            self._arm()
+
+    def _expire(self) -> None:
+        self.armed = False
+        self._drop(lambda _, last: self.rules.drops(self.mono - last), "silent")
+        self._arm()
+
+    MESSAGES: ClassVar = {RegisterBroker: _register}
+    TIMERS: ClassVar = {EXPIRY: _expire}
 
     def _answer(self, body: Any) -> Any:
         if isinstance(body, Route | Get):  # a client that knows the common requests only asks with a Get
@@ -124,16 +114,16 @@ class NameServerCore:
         masters = [address for (_, broker_id), (address, _) in sorted(self.table.items()) if broker_id == MASTER_ID]
         return NotLeader(masters[0]) if masters else Refused("no master is registered")
 
-    def _drop(self, gone: Any, why: str, out: list[Effect]) -> None:
+    def _drop(self, gone: Any, why: str) -> None:
         for key, (address, last) in list(self.table.items()):
             if gone(address, last):
                 del self.table[key]
                 at = {"group": key[0], "id": key[1], "address": address}
-                out.append(Note("dropped", 0, ROLE, {**at, "why": why}))
-                out.append(Note("route_changed", 0, ROLE, {**at, "address": None, "before": address}))
+                self.note("dropped", {**at, "why": why})
+                self.note("route_changed", {**at, "address": None, "before": address})
 
-    def _arm(self, out: list[Effect]) -> None:
+    def _arm(self) -> None:
         if self.table:
             self.armed = True
             due = min(last for _, last in self.table.values()) + self.knobs.broker_expiry
-            out.append(SetTimer(EXPIRY, due))
+            self.out.append(SetTimer(EXPIRY, due))

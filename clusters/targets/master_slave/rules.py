@@ -10,8 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import Literal
 
+from dethrone.clusters.targets.kit import by
+from dethrone.clusters.targets.kit.mutants import mutant
 from dethrone.clusters.targets.master_slave.knobs import MASTER_ID, READ_BALANCED_ID, MsKnobs, Place
 from dethrone.harness.core.clock import Ns
+
+SYNC = {"broker_role": "SYNC_MASTER"}
 
 
 class Rules:
@@ -54,6 +58,12 @@ class Rules:
 
     # --- copying --------------------------------------------------------------------------------------------------
 
+    @mutant(
+        "12-copies-from-shorter-log",
+        answers=True,
+        says="a slave throws its log away for a master that holds less",
+        caught_by=(by.COMMIT, by.ACKED, by.MATCHING),
+    )
     def copies_from(self, *, master_end: int, own_end: int) -> bool:
         """A slave refuses to copy from a log that is shorter than its own."""
         return master_end >= own_end
@@ -80,10 +90,25 @@ class Rules:
         """Whether SEND_OK needs a slave."""
         return self.knobs.broker_role == "SYNC_MASTER"
 
+    @mutant(
+        "05-not-synced",
+        answers=False,
+        says="answers SEND_OK under SYNC_FLUSH without fsync",
+        caught_by=(by.ACKED,),
+        needs={"flush_disk_type": "SYNC_FLUSH"},
+    )
     def waits_for_disk(self) -> bool:
         """Whether SEND_OK needs the disk's barrier."""
         return self.knobs.flush_disk_type == "SYNC_FLUSH"
 
+    # A send without a slave is answered as a success
+    @mutant(
+        "plain-degraded-is-ok",
+        answers="SEND_OK",
+        says="a synchronous master without slaves answers SEND_OK",
+        caught_by=(by.ACKED,),
+        needs=SYNC,
+    )
     def without_slave(self) -> str:
         """The result of a synchronous send with no slave there."""
         return "SLAVE_NOT_AVAILABLE"
@@ -100,6 +125,12 @@ class Rules:
 
     # --- disk -----------------------------------------------------------------------------------------------------
 
+    @mutant(
+        "04-ignore-failed-write",
+        answers="ignore",
+        says="continues after a message could not be written, and acknowledges it",
+        caught_by=(by.ACKED,),
+    )
     def on_persist_error(self, file: str) -> Literal["halt", "ignore"]:
         """A node that could not write stops."""
         del file
@@ -124,10 +155,12 @@ class Rules:
         """The time between two barriers of ASYNC_FLUSH."""
         return self.knobs.flush_interval
 
+    @mutant("harmless-small-batches", answers=4, says="copies fewer messages at once")
     def records_max(self) -> int:
         """Records in one transfer."""
         return 64
 
+    @mutant("harmless-never-suggests", answers=0, says="never sends consumers to a slave")
     def suggests(self, *, lag: int, slaves: Collection[int]) -> int:
         """The broker id that a consumer should ask next: the balanced slave once it lags."""
         there = [broker_id for broker_id in sorted(slaves) if self.takes_balanced_reads(broker_id)]

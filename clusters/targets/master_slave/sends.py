@@ -27,8 +27,6 @@ PENDING_MAX = 10_000
 class Sending:
     """One write that waits for its result."""
 
-    __slots__ = ("at", "index", "request")
-
     def __init__(self, index: int, request: int, at: Ns) -> None:
         self.index = index
         self.request = request
@@ -37,8 +35,6 @@ class Sending:
 
 class Sends:
     """All writes of one broker that wait."""
-
-    __slots__ = ("_broker", "waiting")
 
     def __init__(self, broker: BrokerCore) -> None:
         self._broker = broker

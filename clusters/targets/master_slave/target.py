@@ -7,14 +7,14 @@ protocol with a failover demanded: a run must report that there is none). Out of
 
 from __future__ import annotations
 
-from dethrone.clusters.targets.kit.mutants import MutantTable
+from dethrone.clusters.targets.kit.mutants import planted
 from dethrone.clusters.targets.kit.target import KitTarget
+from dethrone.clusters.targets.master_slave import planted_bugs, rules
 from dethrone.clusters.targets.master_slave.broker import BrokerCore
 from dethrone.clusters.targets.master_slave.knobs import KNOBS, MsKnobs
 from dethrone.clusters.targets.master_slave.messages import MsMessage, MsRequest
 from dethrone.clusters.targets.master_slave.nameserver import NameServerCore
 from dethrone.clusters.targets.master_slave.rules import Rules
-from dethrone.clusters.targets.master_slave.variants import VARIANTS
 from dethrone.clusters.targets.zk_ephemeral.witness import LogWitness
 from dethrone.harness.core.machine import Core
 
@@ -28,7 +28,8 @@ def _core(node: str, members: tuple[str, ...], knobs: MsKnobs, rules: Rules) -> 
 
 TARGET = KitTarget(
     KNOBS,
-    MutantTable(KNOBS, Rules, VARIANTS),
+    Rules,
+    planted(rules, planted_bugs),
     message=MsMessage,
     request=MsRequest,
     core=_core,

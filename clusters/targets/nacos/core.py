@@ -62,8 +62,6 @@ SWITCH_TIMER = "version_switch"
 class NacosCore:
     """One node. ``state`` may be looked at by tests; everything else goes through the contract of cores."""
 
-    __slots__ = ("_election_at", "_halted", "_switch_at", "_tick", "state", "writes")
-
     def __init__(self, *, node: str, members: tuple[str, ...], knobs: Knobs, rules: Rules) -> None:
         self.state = NodeState(node=node, members=members, knobs=knobs, rules=rules)
         self.writes = data.Writes()

@@ -76,8 +76,6 @@ class Waiting(msgspec.Struct):
 class Writes:
     """All writes under way on one node, by number, with one timer for the earliest deadline."""
 
-    __slots__ = ("_deadlines", "waiting")
-
     def __init__(self) -> None:
         self.waiting: dict[int, Waiting] = {}
         self._deadlines: list[tuple[Ns, int]] = []

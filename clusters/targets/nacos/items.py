@@ -26,8 +26,6 @@ def list_item_key(key: str, value: int | str) -> str:
 class Items:
     """Key → datum, with an index from list keys to their items."""
 
-    __slots__ = ("_acked", "_datums", "_lists", "newest")
-
     def __init__(self) -> None:
         self._datums: dict[str, Datum] = {}
         self._lists: dict[str, set[str]] = {}

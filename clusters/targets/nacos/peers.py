@@ -23,8 +23,6 @@ from dethrone.clusters.targets.nacos.messages import RaftPeer, State
 class PeerRecord:
     """One node's last known copy of one peer. Equality of peers is equality of ``ip``."""
 
-    __slots__ = ("heartbeat_due_ms", "ip", "leader_due_ms", "state", "term", "vote_for")
-
     def __init__(self, ip: str) -> None:
         self.ip = ip
         self.vote_for: str | None = None
@@ -73,8 +71,6 @@ class Decision(NamedTuple):
 
 class RaftPeerSet:
     """All records of one node. ``peers`` always holds the own one, under the own name."""
-
-    __slots__ = ("_majority", "leader", "local_term", "me", "peers", "ready")
 
     def __init__(self, me: str, members: tuple[str, ...], *, majority: Callable[[int], int]) -> None:
         self._majority = majority

@@ -1,6 +1,6 @@
 """Every rule of the naming Raft that a planted bug or a flip may override, one small pure method each.
 
-Guarantees: the honest build is exactly this class, with the faults of the original; a variant (`variants`) overrides
+Guarantees: the honest build is exactly this class, with the faults of the original; a planted bug overrides
 the rule that it is named for, and nothing else decides what the rule decides. Rules take values and return values; only
 the dues draw, from the generator that they are given. Out of scope: what no knob and no flip changes; the handlers hold
 that.
@@ -13,6 +13,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal
 
+from dethrone.clusters.targets.kit import by
+from dethrone.clusters.targets.kit.mutants import mutant
 from dethrone.clusters.targets.nacos.knobs import (
     HEARTBEAT_INTERVAL_MS,
     LEADER_TIMEOUT_MS,
@@ -23,6 +25,9 @@ from dethrone.clusters.targets.nacos.knobs import (
 from dethrone.clusters.targets.nacos.messages import DatumStamp, State
 from dethrone.clusters.targets.nacos.storage import Meta
 from dethrone.harness.core.rng import Rng
+
+STORED = {"persist_vote": "true"}
+ANSWERED = {"leader_needs_majority_acks": "true"}
 
 
 class Rules:
@@ -71,6 +76,7 @@ class Rules:
         del meta, me
         return "FOLLOWER"
 
+    @mutant("52-timers-on-wall-clock", answers="wall", says="ticks by the wall clock", caught_by=(by.OWED,))
     def clock(self) -> Literal["mono", "wall"]:
         """The clock of all timers."""
         return "mono"
@@ -85,14 +91,36 @@ class Rules:
         """Whether what rests on a write waits for it."""
         return True
 
+    @mutant(
+        "05-vote-not-synced",
+        answers=False,
+        says="replaces the file without fsync",
+        caught_by=(by.VOTE, by.DURABLE),
+        needs=STORED,
+    )
     def syncs(self) -> bool:
         """Whether a new file is synced before it takes its place."""
         return True
 
+    @mutant(
+        "06-delete-then-rename",
+        answers=True,
+        says="deletes the file before the new one takes its place",
+        caught_by=(by.VOTE, by.TERM, by.DURABLE),
+        needs=STORED,
+    )
     def deletes_first(self) -> bool:
         """Whether the old file goes before the new one takes its place."""
         return False
 
+    # What rested on the write is lost with it, what comes later is not
+    @mutant(
+        "04-ignore-failed-vote-write",
+        answers="ignore",
+        says="ignores that the vote could not be written",
+        caught_by=(by.VOTE, by.DURABLE),
+        needs=STORED,
+    )
     def on_persist_error(self) -> Literal["halt", "ignore"]:
         """A node that could not write stops."""
         return "halt"
@@ -144,6 +172,12 @@ class Rules:
         """A grant adopts the candidate's term with the vote."""
         return True
 
+    @mutant(
+        "31-any-request-resets-due",
+        answers=True,
+        says="restarts its due after every vote request",
+        caught_by=(by.OWED,),
+    )
     def refusal_resets_due(self) -> bool:
         """A refusal puts nothing off."""
         return False
@@ -179,6 +213,14 @@ class Rules:
         """Only a leader of a cluster beats."""
         return state == "LEADER" and not standalone
 
+    # What the original does (NA-B4)
+    @mutant(
+        "30-sending-is-contact",
+        answers=True,
+        says="counts its own beats as answers",
+        caught_by=(by.STEP_DOWN,),
+        needs=ANSWERED,
+    )
     def sending_is_contact(self) -> bool:
         """Whether a leader's beat keeps it from electing before any node answered."""
         return not self.knobs.leader_needs_majority_acks

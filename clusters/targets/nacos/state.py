@@ -28,24 +28,6 @@ STOPPED = "old raft protocol already stop work"
 class NodeState:
     """Everything that one node knows. Fields may be looked at; the verbs below change them."""
 
-    __slots__ = (
-        "_disk_token",
-        "_meta_tokens",
-        "beat_acks",
-        "counters",
-        "items",
-        "knobs",
-        "meta",
-        "next_number",
-        "now",
-        "out",
-        "peers",
-        "rng",
-        "rules",
-        "stop_work",
-        "stored",
-    )
-
     def __init__(self, *, node: str, members: tuple[str, ...], knobs: Knobs, rules: Rules) -> None:
         self.knobs = knobs
         self.rules = rules

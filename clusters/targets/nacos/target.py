@@ -6,13 +6,13 @@ that mend one each. Its variants are bugs planted in the mended one.
 
 from __future__ import annotations
 
-from dethrone.clusters.targets.kit.mutants import MutantTable
+from dethrone.clusters.targets.kit.mutants import planted
 from dethrone.clusters.targets.kit.target import KitTarget
+from dethrone.clusters.targets.nacos import planted_bugs, rules
 from dethrone.clusters.targets.nacos.core import NacosCore
 from dethrone.clusters.targets.nacos.knobs import KNOBS, Knobs
 from dethrone.clusters.targets.nacos.messages import NacosMessage
 from dethrone.clusters.targets.nacos.rules import Rules
-from dethrone.clusters.targets.nacos.variants import VARIANTS
 from dethrone.clusters.targets.nacos.witness import NacosWitness
 
 
@@ -25,7 +25,8 @@ def _core(node: str, members: tuple[str, ...], knobs: Knobs, rules: Rules) -> Na
 
 TARGET = KitTarget(
     KNOBS,
-    MutantTable(KNOBS, Rules, VARIANTS),
+    Rules,
+    planted(rules, planted_bugs),
     message=NacosMessage,
     transport="http",
     core=_core,

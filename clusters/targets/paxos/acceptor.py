@@ -50,12 +50,12 @@ def promise(n: Node, src: str, inst: Instance, number: int, *, before: tuple[Dis
     }
     if src == n.me:
         n.store(records, (answer,), wait=wait)
-        n.note("promise", inst.number, told)
+        n.trace("promise", inst.number, told)
         return
     if not wait:
         n.send(src, answer)
     n.store(records, (), wait=wait)
-    n.note("promise", inst.number, told)
+    n.trace("promise", inst.number, told)
     if wait:
         n.send(src, answer)
 
@@ -80,7 +80,7 @@ def on_propose(n: Node, src: str, body: Propose) -> None:
     if not wait:
         n.out.extend(Send(name, answer) for name in to)
     n.store(() if record is None else (record,), (answer,), wait=wait)
-    n.note(
+    n.trace(
         "accepted",
         inst.number,
         {
@@ -99,7 +99,7 @@ def on_propose(n: Node, src: str, body: Propose) -> None:
 def _refuse(n: Node, name: str, src: str, inst: Instance, number: int) -> None:
     n.counters["nacks"] += 1
     max_id = inst.acceptor.max_id
-    n.note(name, inst.number, {"to": src, "id": number, "max_before": max_id, "max_after": max_id})
+    n.trace(name, inst.number, {"to": src, "id": number, "max_before": max_id, "max_after": max_id})
     if n.rules.nacks():
         n.send(src, Nack(inst.number, number, max_id))
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from dethrone.clusters.targets.kit.core import KitCore
+from dethrone.clusters.targets.kit.core import KitCore, status_of
 from dethrone.clusters.targets.kit.files import Unreadable, cut_ops
 from dethrone.clusters.targets.paxos import acceptor, election, learner, log, proposer, requests, storage
 from dethrone.clusters.targets.paxos.knobs import PaxosKnobs
@@ -48,7 +48,6 @@ from dethrone.harness.core.machine import (
     DiskImage,
     Fsync,
     Glance,
-    LogEnd,
     Send,
 )
 
@@ -64,8 +63,6 @@ def _on_pong(n: Node, src: str, body: Pong) -> None:
 
 class PaxosCore(KitCore[Node]):
     """One node. ``members``: all proposers and learners; the first ``acceptors`` of them, or all, are the acceptors."""
-
-    __slots__ = ("node",)
 
     MESSAGES: ClassVar = {
         Prepare: acceptor.on_prepare,
@@ -101,7 +98,7 @@ class PaxosCore(KitCore[Node]):
                 raise Unreadable(f"{FILE} file: {error}") from error
             _make_durable(n, disk, loaded)
         n.cnt = loaded.cnt
-        n.note(
+        n.trace(
             "start",
             0,
             {
@@ -119,7 +116,7 @@ class PaxosCore(KitCore[Node]):
             inst = n.instance(number)
             inst.chosen_id, inst.chosen = ident, value
             told = {"id": ident, "value": shown(value), "kind": kind_of(value), "acceptors": [], "source": "disk"}
-            n.note("learned", number, told)
+            n.trace("learned", number, told)
             learner.settle(n, inst, [])
         for number, state in sorted(loaded.acceptors.items()):
             if n.accepting and state.accepted_value is not None:
@@ -153,7 +150,7 @@ class PaxosCore(KitCore[Node]):
 
     def violation(self, data: dict[str, Any]) -> None:
         """Trace what no node of this protocol does."""
-        self.node.note("violation", 0, data)
+        self.node.trace("violation", 0, data)
 
     def settle(self) -> None:
         """What the own acceptor answered to the own proposer and learner."""
@@ -183,17 +180,11 @@ class PaxosCore(KitCore[Node]):
         """The observer record."""
         n = self.node
         n.mono, n.wall = now.mono, now.wall
-        role, term, leader, voted_for, end, commit = self.glance()
         inst = n.instances.get(-n.epoch if n.knobs.election else n.latest)
         held = storage.Acceptor() if inst is None else inst.acceptor
         chosen = None if inst is None else shown(inst.chosen)
-        return CoreStatus(
-            role=role,
-            term=term,
-            leader=leader,
-            voted_for=voted_for,
-            log_end=LogEnd(*end),
-            commit=commit,
+        return status_of(
+            self.glance(),
             timers={CONTEND: (n.contend_at - n.clock()) // MS} if n.knobs.election and not n.leads else {},
             counters=dict(n.counters),
             extra={
@@ -239,16 +230,16 @@ def _disk_done(n: Node, done: DiskDone) -> None:
         return
     records, local = batch
     if done.error is not None:
-        n.note("persist_failed", 0, {"file": FILE, "error": done.error})
+        n.trace("persist_failed", 0, {"file": FILE, "error": done.error})
         if n.rules.on_persist_error() == "halt":
             n.halt(f"{FILE} file: {done.error}")
             return
     else:
         for record in records:
             if isinstance(record, Counted):
-                n.note("persisted", 0, {"cnt": record.cnt})
+                n.trace("persisted", 0, {"cnt": record.cnt})
             elif isinstance(record, Stored):
-                n.note("persisted", record.instance, {"max_id": record.max_id, "accepted_id": record.id})
+                n.trace("persisted", record.instance, {"max_id": record.max_id, "accepted_id": record.id})
             elif isinstance(record, storage.Promised):
-                n.note("persisted", record.instance, {"max_id": record.max_id})
+                n.trace("persisted", record.instance, {"max_id": record.max_id})
     n.local.extend(local)

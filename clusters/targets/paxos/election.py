@@ -29,7 +29,7 @@ def on_contend_timer(n: Node) -> None:
     if n.contends_for != epoch:
         _withdraw(n)
         n.contends_for = epoch
-        n.note("election_started", -epoch, {"epoch": epoch, "leader": n.leader})
+        n.trace("election_started", -epoch, {"epoch": epoch, "leader": n.leader})
     proposer.want(n, -epoch, Leader(n.me))
     _listen(n)
 
@@ -46,15 +46,15 @@ def on_decided(n: Node, epoch: int, value: Value, voters: list[str]) -> None:
     n.leads = value.node == n.me
     n.contends_for = 0
     if before and not n.leads:
-        n.note("step_down", -epoch, {"cause": f"epoch {epoch} was decided"})
+        n.trace("step_down", -epoch, {"cause": f"epoch {epoch} was decided"})
     if n.role() != was_role:
-        n.note("role_change", -epoch, {"was": was_role, "to": n.role()})
+        n.trace("role_change", -epoch, {"was": was_role, "to": n.role()})
     if n.leads:
-        n.note("elected", -epoch, {"voters": voters, "members": list(n.acceptors)})
+        n.trace("elected", -epoch, {"voters": voters, "members": list(n.acceptors)})
         n.disarm(CONTEND)
         on_beat_timer(n)
     else:
-        n.note("leader_seen", -epoch, {"leader": n.leader})
+        n.trace("leader_seen", -epoch, {"leader": n.leader})
         n.disarm(BEAT)
         _listen(n)
 

@@ -48,7 +48,7 @@ def decide(n: Node, inst: Instance, number: int, value: Value, acceptors: list[s
     if n.knobs.learner == "disk":
         n.store((Chosen(inst.number, number, value),), ())
     told = {"id": number, "value": shown(value), "kind": kind_of(value), "acceptors": acceptors}
-    n.note("learned", inst.number, told)
+    n.trace("learned", inst.number, told)
     settle(n, inst, acceptors)
 
 
@@ -75,7 +75,7 @@ def answer(n: Node, request: int, inst: Instance, own: Value | None) -> None:
     if inst.chosen is None:
         return
     if request in n.open and own is not None and own == inst.chosen:
-        n.note("write_acked", inst.number, {"id": inst.chosen_id, "value": shown(own)})
+        n.trace("write_acked", inst.number, {"id": inst.chosen_id, "value": shown(own)})
     n.reply(request, Ok(shown(n.rules.answer(inst.chosen, own)), inst.number))
 
 

@@ -57,7 +57,7 @@ def _apply(n: Node, entry: Instance) -> None:
     n.active = None
     if isinstance(value, Command) and (value.origin, value.number) == (command.origin, command.number):
         if request in n.open and not isinstance(command.request, Get):
-            n.note("write_acked", entry.number, {"index": entry.number, "id": entry.chosen_id})
+            n.trace("write_acked", entry.number, {"index": entry.number, "id": entry.chosen_id})
         n.reply(request, Ok(result, entry.number))
     else:
         n.queue.appendleft((request, command))

@@ -35,8 +35,6 @@ class Attempt:
     ``waiting``: request → that client's own value. ``kept``: it continues although no client waits.
     """
 
-    __slots__ = ("accepts", "failures", "id", "kept", "own", "own_sent", "promises", "state", "val", "waiting")
-
     def __init__(self, own: Value | None) -> None:
         self.own = own
         self.own_sent = False
@@ -53,8 +51,6 @@ class Attempt:
 class Asking:
     """A learner's question to the acceptors about one instance. ``answered``: who answered."""
 
-    __slots__ = ("answered", "waiting")
-
     def __init__(self) -> None:
         self.answered: set[str] = set()
         self.waiting: list[int] = []
@@ -62,8 +58,6 @@ class Asking:
 
 class Instance:
     """Everything that one node knows of one instance."""
-
-    __slots__ = ("acceptor", "asking", "attempt", "chosen", "chosen_id", "done", "number", "seen", "tally")
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -184,7 +178,7 @@ class Node(KitNode):
 
     # --- saying -------------------------------------------------------------------------------------------------
 
-    def note(self, name: str, instance: int, data: dict[str, Any]) -> None:
+    def trace(self, name: str, instance: int, data: dict[str, Any]) -> None:
         """A trace event; its term is the instance, or the epoch that the instance decides."""
         data["instance"] = instance
         self.out.append(Note(name, abs(instance), self.role(), data))

@@ -67,7 +67,7 @@ def _start(n: Node, inst: Instance, attempt: Attempt) -> None:
         acceptor.promise(n, n.me, inst, number, before=counter)
     else:
         n.store(counter, ())
-    n.note("prepare_sent", inst.number, {"id": number})
+    n.trace("prepare_sent", inst.number, {"id": number})
     n.send_acceptors(n.rules.prepare(inst.number, number, attempt.own))
     n.arm(ATTEMPT + str(inst.number), n.knobs.phase_timeout)
 
@@ -105,7 +105,7 @@ def _promised(n: Node, src: str, inst: Instance, number: int, report: tuple[int,
 
 def _propose(n: Node, inst: Instance, attempt: Attempt, val: Value, accepted_id: int) -> None:
     """Phase 2a."""
-    n.note(
+    n.trace(
         "value_selected",
         inst.number,
         {
@@ -119,7 +119,7 @@ def _propose(n: Node, inst: Instance, attempt: Attempt, val: Value, accepted_id:
     attempt.own_sent = attempt.own_sent or val == attempt.own
     number = n.rules.propose_number(attempt.id)
     body = Propose(inst.number, number, val)
-    n.note("propose_sent", inst.number, {"id": number, "value": shown(val)})
+    n.trace("propose_sent", inst.number, {"id": number, "value": shown(val)})
     for _ in range(n.rules.copies()):
         n.send_acceptors(body)
     n.arm(ATTEMPT + str(inst.number), n.knobs.phase_timeout)
@@ -143,7 +143,7 @@ def on_accepted(n: Node, src: str, inst: Instance, body: Accepted) -> None:
             "kind": kind_of(attempt.val),
             "acceptors": sorted(attempt.accepts),
         }
-        n.note("chosen", inst.number, told)
+        n.trace("chosen", inst.number, told)
         learner.decide(n, inst, attempt.id, attempt.val, sorted(attempt.accepts))
 
 
@@ -185,7 +185,7 @@ def _failed(n: Node, inst: Instance, attempt: Attempt, cause: str) -> None:
 
 def _abandon(n: Node, inst: Instance, attempt: Attempt, cause: str) -> None:
     n.counters["abandoned"] += 1
-    n.note("attempt_abandoned", inst.number, {"id": attempt.id, "cause": cause})
+    n.trace("attempt_abandoned", inst.number, {"id": attempt.id, "cause": cause})
     attempt.state = IDLE
 
 

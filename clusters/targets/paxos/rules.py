@@ -1,6 +1,6 @@
 """Every rule of Paxos that a planted bug or a flip may override, one small method each.
 
-Guarantees: the honest build is exactly this class; a variant (`variants`) overrides the rule that it is named for, and
+Guarantees: the honest build is exactly this class; a planted bug overrides the rule that it is named for, and
 nothing else decides what the rule decides. Rules take values and return values; only `backoff` and `silence` draw, from
 the generator that they are given. Out of scope: what no knob and no variant changes; the handlers hold that.
 
@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Literal
 
+from dethrone.clusters.targets.kit import by
+from dethrone.clusters.targets.kit.mutants import mutant
 from dethrone.clusters.targets.paxos.knobs import PaxosKnobs
 from dethrone.clusters.targets.paxos.messages import Prepare, Value
 from dethrone.clusters.targets.paxos.storage import Acceptor, DiskRecord, Loaded, Promised, Stored, load
@@ -25,6 +27,9 @@ Report = tuple[int, Value] | None
 
 Tally = Mapping[int, tuple[Value, set[str]]]
 """Number → the value accepted under it, and by whom."""
+
+AGREE = "agreement"
+ELECTION = {"election": "true"}
 
 
 class Rules:
@@ -108,6 +113,8 @@ class Rules:
         """Only promises of the number under way count."""
         return number == current
 
+    # A refusal with a higher number is tallied all the same
+    @mutant("17-refusal-is-promise", answers=True, says="tallies a refusal as a promise", caught_by=(AGREE,))
     def nack_is_promise(self) -> bool:
         """A refusal is no promise."""
         return False
@@ -124,6 +131,13 @@ class Rules:
         """PROPOSE carries the number that was promised."""
         return number
 
+    # A majority of the first phase is taken for one of the second
+    @mutant(
+        "18-promises-are-acceptances",
+        answers=True,
+        says="treats a majority of promises as a decision",
+        caught_by=(AGREE,),
+    )
     def promises_choose(self) -> bool:
         """A majority of promises chooses nothing yet."""
         return False
@@ -159,6 +173,13 @@ class Rules:
 
     # --- disk ---------------------------------------------------------------------------------------------------
 
+    # Unlike 01, what was accepted is on disk; promises are not
+    @mutant(
+        "plain-promise-not-written",
+        answers=None,
+        says="stores what it accepted but no promise",
+        caught_by=(AGREE, by.DURABLE),
+    )
     def promised_record(self, instance: int, acceptor: Acceptor) -> DiskRecord | None:
         """What is written when a number is promised."""
         return Promised(instance, acceptor.max_id)
@@ -174,10 +195,18 @@ class Rules:
         del what
         return True
 
+    @mutant("05-not-synced", answers=False, says="appends to its file without fsync", caught_by=(AGREE, by.DURABLE))
     def syncs(self) -> bool:
         """Each batch ends with fsync."""
         return True
 
+    # The answer of that moment is lost with the write, later ones are not
+    @mutant(
+        "04-ignore-failed-write",
+        answers="ignore",
+        says="ignores that its file could not be written",
+        caught_by=(AGREE, by.DURABLE),
+    )
     def on_persist_error(self) -> Literal["halt", "ignore"]:
         """A node that cannot write stops."""
         return "halt"
@@ -193,6 +222,13 @@ class Rules:
         """How long a node hears nothing of the epoch's leader before it contends."""
         return rng.between(self.knobs.heartbeat_timeout_min, self.knobs.heartbeat_timeout_max)
 
+    @mutant(
+        "52-timers-on-wall-clock",
+        answers="wall",
+        says="measures all times on the wall clock",
+        caught_by=(by.OWED,),
+        needs=ELECTION,
+    )
     def clock(self) -> Literal["mono", "wall"]:
         """The clock of all timers."""
         return "mono"
@@ -203,10 +239,12 @@ class Rules:
         """In which order peers are sent to."""
         return peers
 
+    @mutant("harmless-double-proposals", answers=2, says="sends every proposal twice")  # Sends every PROPOSE twice
     def copies(self) -> int:
         """How often a PROPOSE is sent."""
         return 1
 
+    @mutant("harmless-silent-refusals", answers=False, says="never says that it refuses")
     def nacks(self) -> bool:
         """Whether a refusal is sent."""
         return self.knobs.nack

@@ -8,13 +8,13 @@ epochs on top). Out of scope: processes, sockets and files (`dethrone.clusters.n
 from __future__ import annotations
 
 from dethrone.clusters.targets.client_api import ClientRequest, InstanceRequest
-from dethrone.clusters.targets.kit.mutants import MutantTable
+from dethrone.clusters.targets.kit.mutants import planted
 from dethrone.clusters.targets.kit.target import KitTarget
+from dethrone.clusters.targets.paxos import planted_bugs, rules
 from dethrone.clusters.targets.paxos.core import PaxosCore
 from dethrone.clusters.targets.paxos.knobs import KNOBS, PaxosKnobs
 from dethrone.clusters.targets.paxos.messages import PaxosMessage
 from dethrone.clusters.targets.paxos.rules import Rules
-from dethrone.clusters.targets.paxos.variants import VARIANTS
 from dethrone.clusters.targets.paxos.witness import PaxosWitness
 
 
@@ -29,7 +29,8 @@ def _core(node: str, members: tuple[str, ...], knobs: PaxosKnobs, rules: Rules) 
 
 TARGET = KitTarget(
     KNOBS,
-    MutantTable(KNOBS, Rules, VARIANTS),
+    Rules,
+    planted(rules, planted_bugs),
     message=PaxosMessage,
     request=ClientRequest | InstanceRequest,
     core=_core,

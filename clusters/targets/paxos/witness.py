@@ -32,8 +32,6 @@ FOUND_MAX = 5_000
 class PaxosWitness:
     """The witness of one node."""
 
-    __slots__ = ("_accepted", "_led", "_node", "_promised", "_votes", "_written")
-
     def __init__(self, node: str) -> None:
         self._node = node
         self._forget()

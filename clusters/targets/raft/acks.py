@@ -46,7 +46,7 @@ def on_append_reply(n: Node, src: str, m: AppendReply) -> None:
             p.next = match + 1
     elif newest:
         _mismatched(n, p, m)
-    if p.next <= n.log.last_index and p.inflight_at == NEVER and not lead.stuck and src in lead.progress:
+    if p.next <= n.log.end and p.inflight_at == NEVER and not lead.stuck and src in lead.progress:
         send_entries(n, src, p, new_round(n, lead))
     if lead.reads:
         reads.confirm(n, lead)

@@ -9,10 +9,9 @@ Source: Raft paper, 5.3, 5.4.2 and figure 8; thesis 4.2.2 (a leader outside its 
 
 from __future__ import annotations
 
-from dethrone.clusters.targets.client_api import Failed, Ok
+from dethrone.clusters.targets.kit.machine import Refusal
 from dethrone.clusters.targets.raft import membership, reads
 from dethrone.clusters.targets.raft.leading import Leading
-from dethrone.clusters.targets.raft.machine import Refusal
 from dethrone.clusters.targets.raft.messages import Command
 from dethrone.clusters.targets.raft.node import Node
 from dethrone.clusters.targets.raft.replication import append_own, broadcast
@@ -44,7 +43,7 @@ def advance(n: Node) -> None:
     if len(stored) < need:
         return
     stored.sort()
-    index = min(stored[-need], n.log.last_index)
+    index = min(stored[-need], n.log.end)
     if index <= n.commit or not n.rules.may_commit(n.log.term_at(index), n.term):
         return
     set_commit(n, index)
@@ -64,7 +63,7 @@ def set_commit(n: Node, index: int) -> None:
                 members = {"voters": list(config.voters), "learners": list(config.learners)}
                 n.note("config", {"what": "committed", "index": at, **members})
     lead = n.leading
-    end = min(index, n.log.last_index)
+    end = min(index, n.log.end)
     while n.applied < end:
         _apply(n, lead, n.applied + 1)
     if lead is None:
@@ -88,8 +87,6 @@ def _apply(n: Node, lead: Leading | None, index: int) -> None:
     request = lead.writes.pop(index, None)
     if request is None:
         return
-    if isinstance(result, Refusal):
-        n.reply(request, Failed(result.why))
-        return
-    n.note("write_acked", {"index": index, "term": entry.term})
-    n.reply(request, Ok(lead.early.pop(index, result), index, entry.term))
+    if not isinstance(result, Refusal):
+        result = lead.early.pop(index, result)
+    n.answer(request, result, index, entry.term)

@@ -52,8 +52,6 @@ from dethrone.harness.core.machine import (
 class RaftCore(KitCore[Node]):
     """One node. ``members``: the voters at the start, in force until a configuration entry says otherwise."""
 
-    __slots__ = ("node",)
-
     MESSAGES: ClassVar = {
         AppendEntries: on_append,
         AppendReply: on_append_reply,
@@ -107,10 +105,6 @@ class RaftCore(KitCore[Node]):
         """A batch succeeded or failed."""
         _disk_done(self.node, done)
 
-    def violation(self, data: dict[str, Any]) -> None:
-        """Trace what no node of this protocol does."""
-        self.node.note("violation", data)
-
     def settle(self) -> None:
         """Term or vote changed: the one write of both."""
         n = self.node
@@ -124,12 +118,8 @@ class RaftCore(KitCore[Node]):
         return status(self.node, now)
 
     def glance(self) -> Glance:
-        """The main fields of it, at less cost."""
-        n = self.node
-        if n.votes_in_flight:
-            return glance(n)
-        log = n.log
-        return n.role, n.term, n.leader, n.voted_for, (log.last_term, log.last_index), n.commit
+        """Its main fields."""
+        return glance(self.node)
 
 
 def _load(n: Node, disk: DiskImage) -> HardState:
@@ -182,7 +172,7 @@ def _disk_done(n: Node, done: DiskDone) -> None:
             on_own_vote(n)
         return
     n.log.durable = max(n.log.durable, what)
-    if n.log.records or n.log.ops:
+    if n.log.waits():
         n.write_log()
     if n.leading is not None:
         advance(n)

@@ -155,7 +155,7 @@ def become_leader(n: Node, *, why: str) -> None:
             },
         },
     )
-    last = n.log.last_index
+    last = n.log.end
     lead = n.leading = Leading(n.mono, last + 1)
     lead.progress = {peer: Progress(last + 1) for peer in n.peers}
     if n.rules.appends_noop():

@@ -31,7 +31,7 @@ def on_append(n: Node, src: str, m: AppendEntries) -> None:
             n.arm(now + n.timeout_min)
     prev = m.prev_log_index
     log = n.log
-    own = log.last_term if prev == log.last_index else log.term_at(prev)
+    own = log.last_term if prev == log.end else log.term_at(prev)
     if own != m.prev_log_term and not n.rules.matches_prev(own, m.prev_log_term):
         _refuse(n, src, m, own)
         return
@@ -80,7 +80,7 @@ def _accept(n: Node, src: str, m: AppendEntries) -> bool:
 def _refuse(n: Node, src: str, m: AppendEntries, own: int) -> None:
     """There is no entry like the leader's at prevLogIndex: hint where to continue."""
     log = n.log
-    conflict = log.last_index + 1 if own < 0 else log.first_of_term(m.prev_log_index)
+    conflict = log.end + 1 if own < 0 else log.first_of_term(m.prev_log_index)
     n.note("append_refused", {"why": "prev", "prev": (m.prev_log_term, m.prev_log_index), "own_term": own})
     n.send(src, AppendReply(n.term, False, 0, conflict, m.seq))
 
@@ -95,7 +95,7 @@ def _store(n: Node, m: AppendEntries) -> bool:
     configs = len(log.configs)
     for skip, entry in enumerate(entries):
         at += 1
-        if at > log.last_index:
+        if at > log.end:
             entries = entries[skip:]
             break
         if n.rules.truncates(log.term_at(at), entry.term):
@@ -108,10 +108,10 @@ def _store(n: Node, m: AppendEntries) -> bool:
     reverted = len(log.configs) < configs
     for entry in entries:
         log.append(entry)
-    n.await_log(log.last_index)
+    n.await_log(log.end)
     if cut_from:
         n.note("truncate", {"from": cut_from, "old_terms": removed[:64], "removed": len(removed)})
-    n.note("append", {"from": entries[0].index, "index": log.last_index, "term": log.last_term})
+    n.note("append", {"from": entries[0].index, "index": log.end, "term": log.last_term})
     if reverted:
         n.refresh_config("reverted")
     elif len(log.configs) != configs:

@@ -20,8 +20,6 @@ FAR: Ns = 1 << 62
 class PreRound:
     """An open pre-vote round: who granted, who refused."""
 
-    __slots__ = ("granted", "no", "refused", "req_term")
-
     def __init__(self, req_term: int, no: int) -> None:
         self.req_term = req_term
         self.no = no
@@ -31,18 +29,6 @@ class PreRound:
 
 class Progress:
     """What a leader knows of one peer's log, and of when it last answered."""
-
-    __slots__ = (
-        "acked_at",
-        "acked_lease",
-        "acked_seq",
-        "inflight_at",
-        "inflight_to",
-        "leave_seq",
-        "leaving",
-        "match",
-        "next",
-    )
 
     def __init__(self, next_index: int) -> None:
         self.next = next_index
@@ -63,8 +49,6 @@ class Progress:
 class Read:
     """A client's read that waits for its round. ``seq`` 0: no round yet; ``index`` -1: no own-term commit yet."""
 
-    __slots__ = ("asked", "id", "index", "mode", "seq")
-
     def __init__(self, request: int, asked: Get | Holder, mode: str) -> None:
         self.id = request
         self.asked = asked
@@ -76,8 +60,6 @@ class Read:
 class Handover:
     """A leadership transfer under way."""
 
-    __slots__ = ("deadline", "id", "sent", "target")
-
     def __init__(self, request: int, target: str, deadline: Ns) -> None:
         self.id = request
         self.target = target
@@ -87,8 +69,6 @@ class Handover:
 
 class Change:
     """A membership change under way. ``index``: the entry that finishes it, 0 while a learner still catches up."""
-
-    __slots__ = ("id", "index", "node", "rounds", "since", "started", "target")
 
     def __init__(self, request: int, node: str, now: Ns) -> None:
         self.id = request
@@ -102,29 +82,6 @@ class Change:
 
 class Leading:
     """What exists only while leading; gone with it."""
-
-    __slots__ = (
-        "change",
-        "early",
-        "handover",
-        "lease_checked",
-        "lease_checked_at",
-        "lease_disabled",
-        "lease_shown",
-        "own_first",
-        "own_term_committed",
-        "progress",
-        "read_seq",
-        "reads",
-        "rounds",
-        "rounds_lease",
-        "seq",
-        "since",
-        "stuck",
-        "tick_due",
-        "ticked",
-        "writes",
-    )
 
     def __init__(self, since: Ns, own_first: int) -> None:
         self.since = since

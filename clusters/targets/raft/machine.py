@@ -1,4 +1,4 @@
-"""The client state machine: lists, registers, locks and their guards by key, changed by committed entries only.
+"""The client state machine: to lists and registers it adds locks, their guards and transactions.
 
 Guarantees: the same entries give the same state and answers on every node: no clock decides. A lock expires through an
 `Expire` entry. In addition to the state, every node keeps its own monotonic deadline for each lock, counted from when
@@ -16,16 +16,12 @@ from typing import Any
 import msgspec
 
 from dethrone.clusters.targets.client_api import Acquire, Append, Cas, Get, Holder, Put, Release, Renew, Txn, Use
+from dethrone.clusters.targets.kit.machine import Machine as Values
+from dethrone.clusters.targets.kit.machine import Refusal, same
 from dethrone.clusters.targets.raft.knobs import KNOBS
 from dethrone.clusters.targets.raft.messages import Command, Expire
 from dethrone.clusters.targets.raft.rules import Rules
 from dethrone.harness.core.clock import MS, Ns
-
-
-class Refusal(msgspec.Struct, frozen=True, gc=False):
-    """The command was applied and changed nothing."""
-
-    why: str
 
 
 class Lock(msgspec.Struct, frozen=True, gc=False):
@@ -37,24 +33,17 @@ class Lock(msgspec.Struct, frozen=True, gc=False):
     deadline: Ns
 
 
-class Machine:
+class Machine(Values):
     """What a node's applied entries add up to. ``drift``: the largest ratio of two clocks' rates, as (num, den).
     ``rules``: the honest ones unless said otherwise."""
 
-    __slots__ = ("drift", "guards", "locks", "rules", "values")
-
     def __init__(self, drift: tuple[int, int] = (1, 1), rules: Rules | None = None) -> None:
         self.rules = Rules(KNOBS.parse({}, profile=None)) if rules is None else rules
-        self.values: dict[str, Any] = {}
+        super().__init__()
         self.locks: dict[str, Lock] = {}
         self.guards: dict[str, int] = {}
         """Lock → the highest token that its guard accepted."""
         self.drift = drift
-
-    def read(self, key: str) -> Any:
-        """The value of ``key``; a list is copied, for an answer must not change after it was given."""
-        value = self.values.get(key)
-        return list(value) if isinstance(value, list) else value
 
     def answer(self, asked: Get | Holder) -> Any:
         """The answer to a read: a key's value, or a lock's [owner, token]; None where there is none."""
@@ -70,24 +59,12 @@ class Machine:
             return None
         return Expire(key, lock.touched)
 
-    def apply(self, index: int, command: Command, now: Ns) -> Any:
+    def apply(self, index: int, command: Command, now: Ns = 0) -> Any:
         """Carry out one committed command: its answer's value, or a `Refusal`."""
         if type(command) is Append:  # most of them are
-            held = self.values.setdefault(command.key, [])
-            if not isinstance(held, list):
-                return Refusal("not a list")
-            held.append(command.value)
-            return index
+            return super().apply(index, command)
         match command:
-            case Put(key, value):
-                self.values[key] = list(value) if isinstance(value, list) else value
-                return None
-            case Cas(key, old, to):
-                if not _same(self.values.get(key), old):
-                    return False
-                self.values[key] = list(to) if isinstance(to, list) else to
-                return True
-            case Get() | Holder():
+            case Holder():
                 return self.answer(command)
             case Use(key, token):
                 highest = self.guards.get(key, token)
@@ -120,7 +97,7 @@ class Machine:
                 if lock is not None and lock.touched == touched:
                     del self.locks[key]
                 return None
-        return None
+        return super().apply(index, command)
 
     def _transact(self, steps: Sequence[tuple[str, str, Any]]) -> Any:
         """All steps, or none where one of them is about a key that holds no list."""
@@ -141,7 +118,7 @@ class Machine:
     def early(self, command: Command) -> tuple[Command, Any] | None:
         """What to append and to answer where a rule decides a command before it is ordered; None: it is not decided."""
         if isinstance(command, Cas) and self.rules.decides_early("cas"):
-            held = _same(self.values.get(command.key), command.old)
+            held = same(self.values.get(command.key), command.old)
             return (Put(command.key, command.to), True) if held else (Get(command.key), False)
         if isinstance(command, Txn) and self.rules.decides_early("txn"):
             now = Machine(self.drift, self.rules)
@@ -154,8 +131,3 @@ class Machine:
         """A time to live on this node's clock that no holder's clock outlasts."""
         num, den = self.drift
         return -(-ttl_ms * MS * num // den)
-
-
-def _same(a: Any, b: Any) -> bool:
-    """Equality of JSON values: 1, 1.0 and true are three values."""
-    return type(a) is type(b) and bool(a == b)

@@ -35,7 +35,7 @@ def on_change(n: Node, lead: Leading, request: int, body: ChangeConfig) -> None:
     change = lead.change = Change(request, added, n.mono)
     if added not in learners:
         append_own(n, lead, Config(voters, (*learners, added)))
-    change.target = n.log.last_index
+    change.target = n.log.end
     change.rounds = 1
 
 
@@ -75,7 +75,7 @@ def on_match(n: Node, lead: Leading, peer: str, p: Progress) -> bool:
         change.rounds += 1
     # else: fast enough, but the learner's own entry is not committed yet: one more round, not counted
     change.since = n.mono
-    change.target = n.log.last_index
+    change.target = n.log.end
     return False
 
 

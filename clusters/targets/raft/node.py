@@ -34,46 +34,6 @@ ELECTION, HEARTBEAT, RETRY, TRANSFER = "election", "heartbeat", "retry", "transf
 class Node(KitNode):
     """One node."""
 
-    __slots__ = (
-        "answered",
-        "applied",
-        "armed",
-        "booted_at",
-        "campaigned_term",
-        "commit",
-        "config",
-        "config_index",
-        "contact",
-        "contact_on_send",
-        "deadline",
-        "disk_pending",
-        "durable",
-        "election_wall",
-        "electorate",
-        "force",
-        "knobs",
-        "leader",
-        "leading",
-        "lease_wall",
-        "log",
-        "machine",
-        "me",
-        "peers",
-        "reset_at",
-        "role",
-        "round",
-        "round_no",
-        "rules",
-        "self_vote_token",
-        "term",
-        "timeout_min",
-        "vote_mark",
-        "voted_for",
-        "voters",
-        "votes",
-        "votes_in_flight",
-    )
-
     def __init__(self, me: str, members: tuple[str, ...], knobs: RaftKnobs, rules: Rules) -> None:
         super().__init__()
         self.me = me
@@ -236,11 +196,11 @@ class Node(KitNode):
 
     def last_log(self) -> Position:
         """The end of the log as reported to others."""
-        return self.rules.last_log(self.log.last_term, self.log.last_index, self.term)
+        return self.rules.last_log(self.log.last_term, self.log.end, self.term)
 
     def own_log(self) -> Position:
         """The end of the log as it is."""
-        return self.log.last_term, self.log.last_index
+        return self.log.last_term, self.log.end
 
     def close_round(self, result: Literal["won", "lost", "expired", "closed"]) -> None:
         """End the pre-vote round, if one is open."""
@@ -285,7 +245,7 @@ class Node(KitNode):
             return
         for peer in self.peers:
             if peer not in lead.progress:
-                lead.progress[peer] = Progress(self.log.last_index + 1)
+                lead.progress[peer] = Progress(self.log.end + 1)
         for peer, p in lead.progress.items():
             # a removed peer gets entries until it stores its removal: else it would keep campaigning, unaware of it
             p.leaving = 0 if peer in self.peers else p.leaving or index
@@ -326,15 +286,15 @@ class Node(KitNode):
         """Hand the waiting records to the disk as one batch."""
         if not self.knobs.persist:
             self.log.take_ops()
-            self.log.durable = self.log.last_index
+            self.log.durable = self.log.end
             return
         ops = self.log.take_ops()
         if ops:
-            self.start_batch(ops, self.log.last_index)
+            self.start_batch(ops, self.log.end)
 
     def cut_log(self, start: int) -> list[int]:
         """Remove the log from ``start`` on; batches under way then make less durable. The removed entries' terms."""
-        terms = self.log.cut(start)
+        terms = [entry.term for entry in self.log.cut(start - 1)]
         for token, (what, since) in self.disk_pending.items():
             if isinstance(what, int) and what >= start:
                 self.disk_pending[token] = (start - 1, since)

@@ -1,7 +1,12 @@
-"""The planted bugs, and the harmless builds: each class overrides the rule that its name and its mistake are listed on.
+"""The planted bugs that need code, and the harmless builds, which must raise no alarm: one class of broken rules each.
 
-Guarantees: a bug's number means the same mistake in every protocol (docs/sources.md, planted-bugs); a comment names the
-real systems that made it. Out of scope: bugs without a counterpart here.
+A bug that always answers the same stands on the rule that it breaks, in ``rules``.
+
+Guarantees: each build breaks one rule (37: the two that make its deadlock), is
+named by its number (docs/sources.md, planted-bugs) and names the knobs without which it shows nothing. It inherits the
+promise of its profile. Bugs without a number: ``plain`` shows under nearly any schedule, so that each checker can be
+accepted on live clusters; ``clients`` leaves the election intact and shows in what clients of one workload see. Out of
+scope: finding the bugs, which is the exam's task.
 """
 
 # ruff: noqa: ARG002, D101, D102 - `says` and `rules` document them; a mistake often ignores its arguments
@@ -11,41 +16,41 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Literal
 
+from dethrone.clusters.targets.kit import by
 from dethrone.clusters.targets.kit.files import Unreadable
 from dethrone.clusters.targets.kit.mutants import mutant
 from dethrone.clusters.targets.raft.knobs import RaftKnobs
 from dethrone.clusters.targets.raft.messages import Config, VoteReply
-from dethrone.clusters.targets.raft.rules import ClockName, Position, Rules
+from dethrone.clusters.targets.raft.rules import SINGLE, ClockName, Position, Rules
 from dethrone.clusters.targets.raft.storage import HardState
 from dethrone.harness.core.clock import Ns
 from dethrone.harness.core.rng import Rng
 
-_VOTE, _LEADER, _TERM = "one-vote-per-term", "one-leader-per-term", "term-never-decreases"
-_MAJORITY, _OWED, _LIVELOCK = "leader-has-majority", "leader-when-owed", "no-livelock"
-_DURABLE = "vote-is-durable"
-_COMPLETE, _COMMIT, _ACKED = "leader-completeness", "commit-never-regresses", "acknowledged-survives"
-_SINGLE = {"membership": "single_server"}
 _LEASE = {"reads": "lease"}
 
 
 # --- the vote on disk -------------------------------------------------------------------------------------------
 
 
-@mutant("01-vote-not-written", says="writes the term but not the vote", caught_by=(_VOTE, _LEADER, _DURABLE))
+@mutant("01-vote-not-written", says="writes the term but not the vote", caught_by=(by.VOTE, by.LEADER, by.DURABLE))
 class VoteNotWritten(Rules):  # NodeDB, etcd 2877, Nacos
     def persist_vote(self, state: HardState) -> HardState:
         return HardState(state.term, None)
 
 
 @mutant(
-    "02-answer-before-persist", says="answers a vote request before the vote is on disk", caught_by=(_VOTE, _DURABLE)
+    "02-answer-before-persist",
+    says="answers a vote request before the vote is on disk",
+    caught_by=(by.VOTE, by.DURABLE),
 )
 class AnswerBeforePersist(Rules):  # redis 533d0e0
     def answers_after_persist(self) -> bool:
         return False
 
 
-@mutant("04-ignore-failed-vote-write", says="ignores that the vote could not be written", caught_by=(_VOTE, _DURABLE))
+@mutant(
+    "04-ignore-failed-vote-write", says="ignores that the vote could not be written", caught_by=(by.VOTE, by.DURABLE)
+)
 class IgnoreFailedVoteWrite(Rules):
     """Seen in jraft 1241, DLedger, JoyQueue: that answer is lost with the write, the repeated one is not."""
 
@@ -53,26 +58,16 @@ class IgnoreFailedVoteWrite(Rules):
         return "ignore" if file == "vote" else "halt"
 
 
-@mutant("05-vote-not-synced", says="replaces the vote file without fsync", caught_by=(_VOTE, _DURABLE))
+@mutant("05-vote-not-synced", says="replaces the vote file without fsync", caught_by=(by.VOTE, by.DURABLE))
 class VoteNotSynced(Rules):  # jgroups 4c6961f, DLedger
     def syncs(self, file: str) -> bool:
         return file != "vote"
 
 
 @mutant(
-    "06-delete-then-rename",
-    says="deletes the vote file before the new one takes its place",
-    caught_by=(_VOTE, _TERM, _DURABLE),
-)
-class DeleteThenRename(Rules):  # DLedger; ZK-4269
-    def replace_file(self) -> Literal["rename", "delete_rename"]:
-        return "delete_rename"
-
-
-@mutant(
     "07-unreadable-means-fresh",
     says="treats an unreadable vote file as a node that never voted",
-    caught_by=(_VOTE, _TERM, _DURABLE),
+    caught_by=(by.VOTE, by.TERM, by.DURABLE),
 )
 class UnreadableMeansFresh(Rules):  # DLedger
     def load_state(self, content: bytes | Literal["unreadable"] | None, *, node: str, last_log_term: int) -> HardState:
@@ -85,7 +80,7 @@ class UnreadableMeansFresh(Rules):  # DLedger
 @mutant(
     "10-resumes-leadership",
     says="resumes leading its term after a restart",
-    caught_by=("log-matching",),
+    caught_by=(by.MATCHING,),
     needs={"noop": "on"},
 )
 class ResumesLeadership(Rules):  # KAFKA-10527
@@ -96,7 +91,7 @@ class ResumesLeadership(Rules):  # KAFKA-10527
 @mutant(
     "11-forgets-own-vote",
     says="after a restart votes again in a term in which it voted for itself",
-    caught_by=(_VOTE, _LEADER),
+    caught_by=(by.VOTE, by.LEADER),
 )
 class ForgetsOwnVote(Rules):  # KAFKA-10661
     def load_state(self, content: bytes | Literal["unreadable"] | None, *, node: str, last_log_term: int) -> HardState:
@@ -107,7 +102,7 @@ class ForgetsOwnVote(Rules):  # KAFKA-10661
 @mutant(
     "plain-writes-term-before",
     says="stores each term one too low, so that any restart goes back",
-    caught_by=(_TERM, _DURABLE),
+    caught_by=(by.TERM, by.DURABLE),
 )
 class WritesTermBefore(Rules):  # An off-by-one on disk, plain enough that any restart of a node shows it
     def persist_vote(self, state: HardState) -> HardState:
@@ -117,7 +112,7 @@ class WritesTermBefore(Rules):  # An off-by-one on disk, plain enough that any r
 # --- granting and counting --------------------------------------------------------------------------------------
 
 
-@mutant("12-grant-without-log-check", says="votes for candidates with an older log", caught_by=(_COMPLETE, _ACKED))
+@mutant("12-grant-without-log-check", says="votes for candidates with an older log", caught_by=(by.COMPLETE, by.ACKED))
 class NoLogCheck(Rules):  # Nacos 785. In pre-votes and votes, or the honest one of the two would mask it
     def log_up_to_date(self, candidate: Position, own: Position) -> bool:
         return True
@@ -126,7 +121,7 @@ class NoLogCheck(Rules):  # Nacos 785. In pre-votes and votes, or the honest one
 @mutant(
     "plain-votes-twice",
     says="votes for every candidate of a term, and all campaign at once",
-    caught_by=(_VOTE, _LEADER),
+    caught_by=(by.VOTE, by.LEADER),
 )
 class VotesTwice(Rules):  # Grants regardless of earlier votes; without jitter, so that campaigns of one term meet
     def deadline(self, rng: Rng) -> Ns:
@@ -138,14 +133,14 @@ class VotesTwice(Rules):  # Grants regardless of earlier votes; without jitter, 
 
 
 @mutant(
-    "14-last-log-term-is-current", says="gives its current term as the term of its last entry", caught_by=(_COMPLETE,)
+    "14-last-log-term-is-current", says="gives its current term as the term of its last entry", caught_by=(by.COMPLETE,)
 )
 class LastLogTermIsCurrent(Rules):  # DLedger 52
     def last_log(self, last_term: int, last_index: int, current_term: int) -> Position:
         return current_term, last_index
 
 
-@mutant("16-counts-older-term", says="counts votes given in an earlier term", caught_by=(_LEADER, _MAJORITY))
+@mutant("16-counts-older-term", says="counts votes given in an earlier term", caught_by=(by.LEADER, by.MAJORITY))
 class CountsOlderTerm(Rules):  # Xraft 33
     def counts_vote(self, answer: VoteReply, *, own_term: int, candidate: bool, from_voter: bool) -> bool:
         return answer.vote_granted and candidate and answer.term <= own_term and from_voter
@@ -154,7 +149,7 @@ class CountsOlderTerm(Rules):  # Xraft 33
 @mutant(
     "17-counts-higher-term",
     says="steps down on an answer with a higher term and tallies it all the same",
-    caught_by=(_LEADER, _MAJORITY),
+    caught_by=(by.LEADER, by.MAJORITY),
 )
 class CountsHigherTerm(Rules):
     """JoyQueue, canonical fdce566: steps down without a return, and the answer is tallied all the same."""
@@ -167,7 +162,7 @@ class CountsHigherTerm(Rules):
 @mutant(
     "18-pre-votes-are-votes",
     says="starts its campaign with the pre-votes as votes",
-    caught_by=(_MAJORITY, _LEADER),
+    caught_by=(by.MAJORITY, by.LEADER),
     needs={"pre_vote": "on"},
 )
 class PreVotesAreVotes(Rules):  # canonical 0ed4553, JoyQueue
@@ -178,7 +173,7 @@ class PreVotesAreVotes(Rules):  # canonical 0ed4553, JoyQueue
 @mutant(
     "21-majority-of-responders",
     says="is elected by a majority of those who answered",
-    caught_by=(_MAJORITY, _LEADER),
+    caught_by=(by.MAJORITY, by.LEADER),
     nodes_min=5,
 )
 class MajorityOfResponders(Rules):  # Sentinel f4be6f1, JGroups views
@@ -188,7 +183,7 @@ class MajorityOfResponders(Rules):  # Sentinel f4be6f1, JGroups views
         return len(votes) >= self.quorum_size(len(answered))
 
 
-@mutant("22-half-is-enough", says="counts half of an even number as a majority", caught_by=(_LEADER,), nodes_min=4)
+@mutant("22-half-is-enough", says="counts half of an even number as a majority", caught_by=(by.LEADER,), nodes_min=4)
 class HalfIsEnough(Rules):  # The class of braft 3884640
     def quorum_size(self, voters: int) -> int:
         return (voters + 1) // 2
@@ -197,8 +192,8 @@ class HalfIsEnough(Rules):  # The class of braft 3884640
 @mutant(
     "23-non-members-vote",
     says="asks and counts learners and removed nodes",
-    caught_by=("members-only", _LEADER),
-    needs=_SINGLE,
+    caught_by=(by.MEMBERS, by.LEADER),
+    needs=SINGLE,
 )
 class NonMembersVote(Rules):
     """Seen in hashicorp 477, NATS: every node that any configuration in the log named is asked and counted."""
@@ -210,7 +205,7 @@ class NonMembersVote(Rules):
         return tuple(names)
 
 
-@mutant("25-term-may-fall", says="adopts a lower term from an old AppendEntries", caught_by=(_TERM,))
+@mutant("25-term-may-fall", says="adopts a lower term from an old AppendEntries", caught_by=(by.TERM,))
 class TermMayFall(Rules):  # NATS 25561f4, WRaft 4
     def next_term(self, own_term: int, seen: int) -> int:
         return seen
@@ -219,7 +214,7 @@ class TermMayFall(Rules):  # NATS 25561f4, WRaft 4
 @mutant(
     "27-refuses-campaigned-term",
     says="refuses the leader of a term in which it campaigned itself",
-    caught_by=("convergence-after-heal", _LIVELOCK),
+    caught_by=(by.CONVERGES, by.LIVELOCK),
 )
 class RefusesCampaignedTerm(Rules):
     def accepts_leader(self, term: int, campaigned_term: int) -> bool:
@@ -229,45 +224,13 @@ class RefusesCampaignedTerm(Rules):
 # --- leading and timing -----------------------------------------------------------------------------------------
 
 
-@mutant(
-    "28-never-steps-down",
-    says="keeps leading without a quorum",
-    caught_by=("step-down-without-quorum",),
-    needs={"check_quorum": "on"},
-)
-class NeverStepsDown(Rules):  # KAFKA-15489, JoyQueue, Nacos
-    def steps_down(self, age: Ns) -> bool:
-        return False
-
-
-@mutant(
-    "30-sending-is-contact",
-    says="counts its own sending as contact with a voter",
-    caught_by=("step-down-without-quorum",),
-    needs={"check_quorum": "on"},
-)
-class SendingIsContact(Rules):  # Nacos sendBeat
-    def refreshes_contact(self, event: Literal["sent", "answered"]) -> bool:
-        return True
-
-
-@mutant(
-    "31-any-request-resets-deadline",
-    says="restarts its election timer after every vote request, granted or not",
-    caught_by=(_OWED, _LIVELOCK),
-)
-class AnyRequestResetsDeadline(Rules):  # NATS 5fe8be8, tikv 8223
-    def resets_deadline(self, event: str) -> bool:
-        return True
-
-
-@mutant("33-no-jitter", says="always waits the shortest election timeout", caught_by=(_LIVELOCK,))
+@mutant("33-no-jitter", says="always waits the shortest election timeout", caught_by=(by.LIVELOCK,))
 class NoJitter(Rules):  # Raft paper, 9.3; etcd 780bbb2
     def deadline(self, rng: Rng) -> Ns:
         return self.knobs.election_timeout_min
 
 
-@mutant("plain-wants-every-vote", says="is elected only with the votes of all voters", caught_by=(_OWED,))
+@mutant("plain-wants-every-vote", says="is elected only with the votes of all voters", caught_by=(by.OWED,))
 class WantsEveryVote(Rules):  # No node is elected while any voter is silent
     def is_quorum(
         self,
@@ -278,7 +241,7 @@ class WantsEveryVote(Rules):  # No node is elected while any voter is silent
         return len(votes) >= len(voters)
 
 
-@mutant("34-same-seed", says="draws its timeouts from one seed on all nodes", caught_by=(_LIVELOCK,))
+@mutant("34-same-seed", says="draws its timeouts from one seed on all nodes", caught_by=(by.LIVELOCK,))
 class SameSeedEverywhere(Rules):  # etcd 15784
     def __init__(self, knobs: RaftKnobs) -> None:
         super().__init__(knobs)
@@ -289,33 +252,9 @@ class SameSeedEverywhere(Rules):  # etcd 15784
 
 
 @mutant(
-    "35-no-pre-vote",
-    says="raises its term without asking first",
-    caught_by=("leader-stability",),
-    needs={"pre_vote": "on"},
-)
-class NoPreVote(Rules):  # etcd 8499
-    def needs_pre_vote(self) -> bool:
-        return False
-
-
-@mutant(
-    "36-hears-no-leader",
-    says="grants pre-votes while it hears a leader",
-    caught_by=("leader-stability",),
-    needs={"prevote_leader_check": "on"},
-)
-class HearsNoLeader(Rules):
-    """KIP-996, JoyQueue, jraft 15. Stickiness uses the same rule, so it goes as well: else it masks this."""
-
-    def hears_leader(self, *, leader: str | None, silence: Ns) -> bool:
-        return False
-
-
-@mutant(
     "37-pre-vote-terms-compared",
     says="drops pre-votes of a lower term and leaves askers of a lower term without an answer",
-    caught_by=(_OWED,),
+    caught_by=(by.OWED,),
     needs={"pre_vote": "on"},
 )
 class PreVoteTermsCompared(Rules):  # canonical 279, etcd 8243
@@ -329,7 +268,7 @@ class PreVoteTermsCompared(Rules):  # canonical 279, etcd 8243
 @mutant(
     "39-repeated-request-refused",
     says="refuses the repeated request of the candidate that it voted for",
-    caught_by=(_LIVELOCK,),
+    caught_by=(by.LIVELOCK,),
 )
 class RepeatedRequestRefused(Rules):  # Nebula 2419
     def grants_vote(self, *, voted_for: str | None, candidate: str, up_to_date: bool) -> int:
@@ -341,48 +280,27 @@ class RepeatedRequestRefused(Rules):  # Nebula 2419
 # --- log and commit ---------------------------------------------------------------------------------------------
 
 
-@mutant(
-    "40-commits-old-terms",
-    says="commits entries of earlier terms by counting replicas",
-    caught_by=(_COMMIT, _ACKED),
-    advised={"max_entries_per_append": "1"},
-)
-class CommitsOldTerms(Rules):  # PySyncObj 169, NATS c8687fc, DLedger, JoyQueue; Raft paper, figure 8
-    def may_commit(self, entry_term: int, own_term: int) -> bool:
-        return True
-
-
-@mutant("42-follower-commit-unchecked", says="adopts the leader's commit index unchecked", caught_by=(_COMMIT,))
+@mutant("42-follower-commit-unchecked", says="adopts the leader's commit index unchecked", caught_by=(by.COMMIT,))
 class FollowerCommitUnchecked(Rules):  # PySyncObj 166
     def follower_commit(self, *, leader_commit: int, last_new: int, commit: int) -> int:
         return leader_commit
 
 
 @mutant(
-    "44-truncates-always",
-    says="cuts its log at every AppendEntries with entries, conflict or not",
-    caught_by=(_COMMIT, _ACKED),
-)
-class TruncatesAlways(Rules):  # RaftOS 26, NATS f871570
-    def truncates(self, own_term: int, new_term: int) -> bool:
-        return True
-
-
-@mutant(
-    "plain-never-truncates", says="keeps entries that conflict with its leader's", caught_by=("log-matching", _ACKED)
+    "plain-never-truncates", says="keeps entries that conflict with its leader's", caught_by=(by.MATCHING, by.ACKED)
 )
 class NeverTruncates(Rules):  # Entries of a deposed leader stay where its successor wrote others
     def truncates(self, own_term: int, new_term: int) -> bool:
         return False
 
 
-@mutant("45-acks-after-local-append", says="acknowledges a write that only the leader holds", caught_by=(_ACKED,))
+@mutant("45-acks-after-local-append", says="acknowledges a write that only the leader holds", caught_by=(by.ACKED,))
 class AcksAfterLocalAppend(Rules):  # Nacos, Redis
     def acks_client(self, at: Literal["appended", "committed"]) -> bool:
         return True
 
 
-@mutant("46-acks-before-sync", says="acknowledges entries that a power loss can undo", caught_by=(_ACKED,))
+@mutant("46-acks-before-sync", says="acknowledges entries that a power loss can undo", caught_by=(by.ACKED,))
 class AcksBeforeSync(Rules):  # NATS 2.12, ZK-3911
     def syncs(self, file: str) -> bool:
         return file != "log"
@@ -391,17 +309,13 @@ class AcksBeforeSync(Rules):  # NATS 2.12, ZK-3911
 # --- leases and clocks ------------------------------------------------------------------------------------------
 
 
-@mutant(
-    "47-lease-on-wall-clock", says="measures its lease on the wall clock", caught_by=("lease-exclusion",), needs=_LEASE
-)
+@mutant("47-lease-on-wall-clock", says="measures its lease on the wall clock", caught_by=(by.LEASE,), needs=_LEASE)
 class LeaseOnWallClock(Rules):  # Nebula 2723, NATS 2e2d40c
     def clock(self, timer: Literal["election", "lease"]) -> ClockName:
         return "wall" if timer == "lease" else "mono"
 
 
-@mutant(
-    "49-lease-on-timer", says="looks at its lease once in a timeout only", caught_by=("lease-exclusion",), needs=_LEASE
-)
+@mutant("49-lease-on-timer", says="looks at its lease once in a timeout only", caught_by=(by.LEASE,), needs=_LEASE)
 class LeaseOnTimer(Rules):  # jraft 34
     def lease_valid(self, *, now: Ns, end: Ns, ticked: Ns, checked: bool) -> bool:
         return checked
@@ -410,7 +324,7 @@ class LeaseOnTimer(Rules):  # jraft 34
 @mutant(
     "51-lease-without-recheck",
     says="serves what was queued during a stop by the time of before it",
-    caught_by=("lease-exclusion",),
+    caught_by=(by.LEASE,),
     needs=_LEASE,
 )
 class LeaseWithoutRecheck(Rules):
@@ -420,7 +334,7 @@ class LeaseWithoutRecheck(Rules):
         return ticked < end
 
 
-@mutant("52-election-on-wall-clock", says="measures its election deadline on the wall clock", caught_by=(_OWED,))
+@mutant("52-election-on-wall-clock", says="measures its election deadline on the wall clock", caught_by=(by.OWED,))
 class ElectionOnWallClock(Rules):  # DLedger
     def clock(self, timer: Literal["election", "lease"]) -> ClockName:
         return "wall" if timer == "election" else "mono"
@@ -432,37 +346,9 @@ class ElectionOnWallClock(Rules):  # DLedger
 @mutant(
     "53-config-on-commit",
     says="uses a new configuration only when it is committed",
-    caught_by=(_LEADER, "members-only"),
-    needs=_SINGLE,
+    caught_by=(by.LEADER, by.MEMBERS),
+    needs=SINGLE,
 )
 class ConfigOnCommit(Rules):  # etcd 7625
     def config_in_force(self, configs: Sequence[tuple[int, Config]], commit: int) -> tuple[int, Config]:
         return next(known for known in reversed(configs) if known[0] <= commit)
-
-
-@mutant(
-    "54-removed-node-campaigns",
-    says="campaigns after it was removed",
-    caught_by=("members-only", "leader-stability"),
-    needs=_SINGLE,
-    nodes_min=4,
-)
-class RemovedNodeCampaigns(Rules):  # NATS, hashicorp
-    def may_campaign(self, node: str, voters: Sequence[str], *, leaving: bool) -> bool:
-        return True
-
-
-@mutant(
-    "56-reads-before-own-term",
-    says="serves reads before an entry of its term is applied",
-    caught_by=(_ACKED, "linearizable"),
-)
-class ReadsBeforeOwnTerm(Rules):  # KAFKA-17333
-    def announces_leader(self, *, own_term_committed: bool) -> bool:
-        return True
-
-
-@mutant("58-heartbeats-while-stuck", says="keeps its followers quiet while its own disk hangs", caught_by=(_OWED,))
-class HeartbeatsWhileStuck(Rules):  # etcd 13527, tikv 18886
-    def heartbeats_while_stuck(self) -> bool:
-        return True

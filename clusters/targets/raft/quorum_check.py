@@ -78,7 +78,7 @@ def tick(n: Node, *, late: bool = False) -> None:
     _look_at_disk(n, lead)
     if n.knobs.reads == "lease":
         reads.look_at_lease(n, lead, late=late)
-    if n.commit < n.log.last_index:
+    if n.commit < n.log.end:
         commit.advance(n)
     if n.config_index:
         membership.on_tick(n, lead)

@@ -35,7 +35,7 @@ def new_round(n: Node, lead: Leading) -> int:
 def broadcast(n: Node, lead: Leading) -> int:
     """Send a round to all peers: entries where some are due, else a heartbeat. Its number."""
     seq = new_round(n, lead)
-    last = n.log.last_index
+    last = n.log.end
     shared: AppendEntries | None = None
     out = n.out
     for peer, p in lead.progress.items():
@@ -74,7 +74,7 @@ def feed(n: Node, lead: Leading) -> None:
     """Send what is due to every follower that has nothing in flight; none while the own disk is stuck."""
     if lead.stuck:
         return
-    last = n.log.last_index
+    last = n.log.end
     seq = 0
     for peer, p in lead.progress.items():
         if p.next <= last and p.inflight_at == NEVER:
@@ -87,7 +87,7 @@ def append_own(n: Node, lead: Leading, command: Command) -> int:
 
     While a log batch is under way, the record waits and shares the next one (group commit).
     """
-    index = n.log.last_index + 1
+    index = n.log.end + 1
     n.log.append(Entry(index, n.term, command))
     n.note("append", {"index": index, "term": n.term})
     if type(command) is Config:

@@ -1,6 +1,6 @@
 """Every rule of Raft that a planted bug may override, one small pure method each.
 
-Guarantees: the honest build is exactly this class; a variant (`variants`) overrides the one rule that it is named for,
+Guarantees: the honest build is exactly this class; a planted bug overrides the one rule that it is named for,
 and nothing else decides what the rule decides. Rules take values and return values; only `deadline` draws, from the
 generator that it is given. Out of scope: what no knob and no variant changes; the handlers hold that.
 
@@ -12,7 +12,9 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Literal
 
+from dethrone.clusters.targets.kit import by
 from dethrone.clusters.targets.kit.files import Unreadable
+from dethrone.clusters.targets.kit.mutants import mutant
 from dethrone.clusters.targets.raft.knobs import RaftKnobs
 from dethrone.clusters.targets.raft.messages import Config, VoteReply
 from dethrone.clusters.targets.raft.storage import HardState, read_vote
@@ -22,6 +24,8 @@ from dethrone.harness.core.rng import Rng
 ClockName = Literal["mono", "wall"]
 Position = tuple[int, int]
 """(term, index) of a log's last entry: compared in this order."""
+
+SINGLE = {"membership": "single_server"}
 
 
 class Rules:
@@ -36,10 +40,26 @@ class Rules:
         """A fresh election timeout, at least electionTimeoutMin."""
         return rng.between(self.knobs.election_timeout_min, self.knobs.election_timeout_max)
 
+    # NATS 5fe8be8, tikv 8223
+    @mutant(
+        "31-any-request-resets-deadline",
+        answers=True,
+        says="restarts its election timer after every vote request, granted or not",
+        caught_by=(by.OWED, by.LIVELOCK),
+    )
     def resets_deadline(self, event: str) -> bool:
         """A granted vote (``granted``) resets the election deadline; a request for a vote or pre-vote does not."""
         return event != "asked"
 
+    # NATS, hashicorp
+    @mutant(
+        "54-removed-node-campaigns",
+        answers=True,
+        says="campaigns after it was removed",
+        caught_by=(by.MEMBERS, by.STABLE),
+        needs=SINGLE,
+        nodes_min=4,
+    )
     def may_campaign(self, node: str, voters: Sequence[str], *, leaving: bool) -> bool:
         """Only a voter campaigns, or one whose removal is not known to be committed (``leaving``).
 
@@ -51,6 +71,14 @@ class Rules:
         """A lost campaign is over; the next one has a term of its own."""
         return self.knobs.retry_same_term
 
+    # etcd 8499
+    @mutant(
+        "35-no-pre-vote",
+        answers=False,
+        says="raises its term without asking first",
+        caught_by=(by.STABLE,),
+        needs={"pre_vote": "on"},
+    )
     def needs_pre_vote(self) -> bool:
         """Whether a passed deadline opens a pre-vote round instead of raising the term."""
         return self.knobs.pre_vote
@@ -115,6 +143,14 @@ class Rules:
         """Whether an ignored vote request is answered "no, sticky" or dropped; both are right."""
         return True
 
+    # KIP-996, JoyQueue, jraft 15. Stickiness uses the same rule, so it goes as well: else it masks this.
+    @mutant(
+        "36-hears-no-leader",
+        answers=False,
+        says="grants pre-votes while it hears a leader",
+        caught_by=(by.STABLE,),
+        needs={"prevote_leader_check": "on"},
+    )
     def hears_leader(self, *, leader: str | None, silence: Ns) -> bool:
         """Whether a leader is known and was heard within the sticky window."""
         return leader is not None and silence < self.knobs.sticky_window
@@ -150,6 +186,13 @@ class Rules:
         del term, campaigned_term
         return True
 
+    # KAFKA-17333
+    @mutant(
+        "56-reads-before-own-term",
+        answers=True,
+        says="serves reads before an entry of its term is applied",
+        caught_by=(by.ACKED, "linearizable"),
+    )
     def announces_leader(self, *, own_term_committed: bool) -> bool:
         """Whether a leader may serve reads: only once an entry of its own term is committed (and thus applied)."""
         return own_term_committed
@@ -179,6 +222,13 @@ class Rules:
         del file
         return True
 
+    # DLedger; ZK-4269
+    @mutant(
+        "06-delete-then-rename",
+        answers="delete_rename",
+        says="deletes the vote file before the new one takes its place",
+        caught_by=(by.VOTE, by.TERM, by.DURABLE),
+    )
     def replace_file(self) -> Literal["rename", "delete_rename"]:
         """How the vote file is replaced: in one step."""
         return "rename"
@@ -195,6 +245,14 @@ class Rules:
 
     # --- log ----------------------------------------------------------------------------------------------------
 
+    # PySyncObj 169, NATS c8687fc, DLedger, JoyQueue; Raft paper, figure 8
+    @mutant(
+        "40-commits-old-terms",
+        answers=True,
+        says="commits entries of earlier terms by counting replicas",
+        caught_by=(by.COMMIT, by.ACKED),
+        advised={"max_entries_per_append": "1"},
+    )
     def may_commit(self, entry_term: int, own_term: int) -> bool:
         """Counting replicas commits only an entry of the leader's own term."""
         return entry_term == own_term or not self.knobs.commit_current_term_only
@@ -207,6 +265,13 @@ class Rules:
         """Whether the own entry at prevLogIndex is the leader's; ``own_term`` is -1 where there is none."""
         return own_term == prev_term or (own_term >= 0 and not self.knobs.prev_check)
 
+    # RaftOS 26, NATS f871570
+    @mutant(
+        "44-truncates-always",
+        answers=True,
+        says="cuts its log at every AppendEntries with entries, conflict or not",
+        caught_by=(by.COMMIT, by.ACKED),
+    )
     def truncates(self, own_term: int, new_term: int) -> bool:
         """Whether an own entry at the index of a new one is removed, with all after it: only if they conflict."""
         return own_term != new_term
@@ -249,10 +314,26 @@ class Rules:
 
     # --- leader -------------------------------------------------------------------------------------------------
 
+    # KAFKA-15489, JoyQueue, Nacos
+    @mutant(
+        "28-never-steps-down",
+        answers=False,
+        says="keeps leading without a quorum",
+        caught_by=(by.STEP_DOWN,),
+        needs={"check_quorum": "on"},
+    )
     def steps_down(self, age: Ns) -> bool:
         """Whether a leader whose newest majority-answered round is ``age`` old gives up."""
         return self.knobs.check_quorum and age > self.knobs.check_quorum_window
 
+    # Nacos sendBeat
+    @mutant(
+        "30-sending-is-contact",
+        answers=True,
+        says="counts its own sending as contact with a voter",
+        caught_by=(by.STEP_DOWN,),
+        needs={"check_quorum": "on"},
+    )
     def refreshes_contact(self, event: Literal["sent", "answered"]) -> bool:
         """What counts as contact with a voter: its answer."""
         return event == "answered"
@@ -308,6 +389,13 @@ class Rules:
         """Whether ``force`` of a vote request is honoured; it overrides stickiness only."""
         return force
 
+    # etcd 13527, tikv 18886
+    @mutant(
+        "58-heartbeats-while-stuck",
+        answers=True,
+        says="keeps its followers quiet while its own disk hangs",
+        caught_by=(by.OWED,),
+    )
     def heartbeats_while_stuck(self) -> bool:
         """Whether a leader whose own disk hangs keeps its followers quiet: no, it falls silent and is replaced."""
         return False

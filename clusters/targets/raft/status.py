@@ -11,25 +11,20 @@ from __future__ import annotations
 
 from typing import Any
 
+from dethrone.clusters.targets.kit.core import status_of
 from dethrone.clusters.targets.raft.leading import NEVER
 from dethrone.clusters.targets.raft.node import ELECTION, FOLLOWER, HEARTBEAT, TRANSFER, Node
 from dethrone.clusters.targets.raft.quorum_check import quorum_age
 from dethrone.clusters.targets.raft.reads import lease_end
 from dethrone.harness.core.clock import MS, Clocks
-from dethrone.harness.core.machine import CoreStatus, Glance, LogEnd
+from dethrone.harness.core.machine import CoreStatus, Glance
 
 
 def status(n: Node, now: Clocks) -> CoreStatus:
     """The observer record as of ``now``."""
     n.mono, n.wall = now.mono, now.wall
-    writing = n.votes_in_flight > 0
-    return CoreStatus(
-        role=FOLLOWER if writing else n.role,
-        term=n.durable.term if writing else n.term,
-        leader=None if writing else n.leader,
-        voted_for=n.durable.voted_for if writing else n.voted_for,
-        log_end=LogEnd(n.log.last_term, n.log.last_index),
-        commit=n.commit,
+    return status_of(
+        glance(n),
         timers=_timers(n),
         counters=dict(n.counters),
         extra=_extra(n),
@@ -38,7 +33,7 @@ def status(n: Node, now: Clocks) -> CoreStatus:
 
 def glance(n: Node) -> Glance:
     """The main fields of ``status``."""
-    end = (n.log.last_term, n.log.last_index)
+    end = (n.log.last_term, n.log.end)
     if n.votes_in_flight > 0:
         return FOLLOWER, n.durable.term, None, n.durable.voted_for, end, n.commit
     return n.role, n.term, n.leader, n.voted_for, end, n.commit

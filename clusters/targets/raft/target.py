@@ -8,20 +8,19 @@ Guarantees: one stateless object, `TARGET`; profiles ``raft`` (pre-vote, check-q
 from __future__ import annotations
 
 from dethrone.clusters.targets.client_api import ClientRequest, StateRequest
-from dethrone.clusters.targets.kit.mutants import MutantTable
+from dethrone.clusters.targets.kit.mutants import planted
 from dethrone.clusters.targets.kit.target import KitTarget
+from dethrone.clusters.targets.raft import client_bugs, planted_bugs, rules
 from dethrone.clusters.targets.raft.core import RaftCore
 from dethrone.clusters.targets.raft.knobs import KNOBS
 from dethrone.clusters.targets.raft.messages import RaftMessage
 from dethrone.clusters.targets.raft.rules import Rules
-from dethrone.clusters.targets.raft.variants import VARIANTS
 from dethrone.clusters.targets.raft.witness import RaftWitness
-
-MUTANTS = MutantTable(KNOBS, Rules, VARIANTS)
 
 TARGET = KitTarget(
     KNOBS,
-    MUTANTS,
+    Rules,
+    planted(rules, planted_bugs, client_bugs),
     message=RaftMessage,
     request=ClientRequest | StateRequest,
     core=RaftCore,

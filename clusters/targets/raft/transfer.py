@@ -42,7 +42,7 @@ def on_match(n: Node, lead: Leading) -> None:
     if handover is None or handover.sent:
         return
     p = lead.progress.get(handover.target)
-    if p is None or p.match < n.log.last_index:
+    if p is None or p.match < n.log.end:
         return
     handover.sent = True
     lead.lease_disabled = True

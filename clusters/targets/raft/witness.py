@@ -15,12 +15,12 @@ Source: Raft paper, figure 2.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
 from dethrone.clusters.targets.kit.files import digest, split_log
-from dethrone.clusters.targets.kit.witness import ElectionWatch, Parsed, RecordLogWatch, StateFileWatch
+from dethrone.clusters.targets.kit.witness import DiskWatch, Parsed, RecordLogWatch, StateFileWatch
 from dethrone.clusters.targets.raft.messages import (
     AppendEntries,
     AppendReply,
@@ -30,35 +30,35 @@ from dethrone.clusters.targets.raft.messages import (
     VoteReply,
 )
 from dethrone.clusters.targets.raft.storage import LOG, VOTE, HardState, read_vote
-from dethrone.harness.core.machine import DiskImage, DiskOp, Rename, Witnessed
+from dethrone.harness.core.machine import DiskImage, Witnessed
 
 _CONFIG = b'{"type":"config"'
 """How the record of a configuration entry begins: everything else is passed over without decoding."""
 _decode_config = msgspec.json.Decoder(Config).decode
 
 
-class RaftWitness(ElectionWatch):
+class RaftWitness(DiskWatch[HardState]):
     """The witness of one node."""
 
     hears = frozenset({VoteReply})
     """The only messages that ``received`` makes anything of: a shell in haste asks it about no other."""
-
-    __slots__ = ("_leds", "_log", "_refused", "_vote")
 
     def forget(self) -> None:
         """What a process loses when it ends."""
         super().forget()
         self._refused: set[tuple[int, str]] = set()
         self._leds: set[int] = set()
-        self._log = RecordLogWatch(LOG, _parse)
-        self._vote = StateFileWatch(VOTE, read_vote)
+
+    def watched(self) -> tuple[RecordLogWatch, StateFileWatch[HardState]]:
+        """The log and the vote file."""
+        return RecordLogWatch(LOG, _parse), StateFileWatch(VOTE, read_vote)
 
     def booted(self, disk: DiskImage) -> list[Witnessed]:
         """A new incarnation: what its disk holds. Its vote is ``persisted`` once the node synced it again."""
         self.forget()
-        file = self._vote.found(disk)
-        state = self._vote.now or HardState()
-        return [self.found(file, state.term, state.voted_for), *self._log.booted(disk)]
+        file = self.file.found(disk)
+        state = self.file.now or HardState()
+        return [self.found(file, state.term, state.voted_for), *self.log.booted(disk)]
 
     def sent(self, to: str, body: Any) -> list[Witnessed]:
         """This message is about to leave."""
@@ -89,7 +89,7 @@ class RaftWitness(ElectionWatch):
         if body.term not in self._leds and body.leader_id == self.node:  # what leaves late shows nothing new
             self._leds.add(body.term)
             voted = (body.term, self.node) in self.voted
-            out = self.leads(body.term, stood=voted or self._vote.now == HardState(body.term, self.node))
+            out = self.leads(body.term, stood=voted or self.file.now == HardState(body.term, self.node))
         return out + self.commits(body.term, body.leader_commit)
 
     def received(self, src: str, body: Any) -> list[Witnessed]:
@@ -98,15 +98,9 @@ class RaftWitness(ElectionWatch):
             self.granted(body.term, src)
         return []
 
-    def synced(self, ops: tuple[DiskOp, ...]) -> list[Witnessed]:
-        """This batch is done."""
-        out: list[Witnessed] = []
-        for op in ops:
-            if not isinstance(op, Rename) and op.path == LOG:
-                out += self._log.carried(op)
-            elif self._vote.carried(op) == "durable" and (state := self._vote.now):
-                out.append(self.persisted(state.term, state.voted_for))
-        return out
+    def stored(self, change: Literal["replaced", "durable"], state: HardState) -> list[Witnessed]:
+        """A vote that is durable."""
+        return [self.persisted(state.term, state.voted_for)] if change == "durable" else []
 
 
 @lru_cache(maxsize=64)  # in a simulation all nodes write the same bytes at about the same time

@@ -27,7 +27,7 @@ def look(n: Node, why: str) -> None:
             n.close(sid, peer.link)
     if n.follow is not None:
         n.close(n.follow.leader, n.follow.link)
-    committed = n.log.zxids[n.commit - 1] if n.commit else 0
+    committed = n.log.terms[n.commit - 1] if n.commit else 0
     shows_end = n.rules.shows_log_end or (n.lead is None and n.follow is None)
     n.last_zxid = n.log.last if shows_end else committed
     n.vote = Vote(n.me, n.last_zxid, n.current)

@@ -11,31 +11,9 @@ from __future__ import annotations
 
 import msgspec
 
+from dethrone.clusters.targets.zab import messages as m
 from dethrone.clusters.targets.zab.election import look
-from dethrone.clusters.targets.zab.messages import (
-    COUNTER_MAX,
-    NOT_COUNTED,
-    Ack,
-    AckEpoch,
-    Body,
-    Closed,
-    Command,
-    Commit,
-    Diff,
-    FollowerInfo,
-    Forward,
-    LeaderInfo,
-    NewLeader,
-    Packet,
-    Ping,
-    Proposal,
-    Snap,
-    Trunc,
-    Txn,
-    UpToDate,
-    epoch_of,
-    zxid_of,
-)
+from dethrone.clusters.targets.zab.messages import epoch_of, zxid_of
 from dethrone.clusters.targets.zab.node import CONNECT, TICK, Link, Node
 from dethrone.clusters.targets.zab.rules import BROADCAST, DISCOVERY, SYNCHRONIZATION
 
@@ -51,8 +29,8 @@ class Following:
         """Of LEADERINFO; 0: not heard yet."""
         self.last = 0
         """The last transaction, logged or buffered."""
-        self.snapshot: tuple[Txn, ...] | None = None
-        self.buffer: list[Proposal] = []
+        self.snapshot: tuple[m.Txn, ...] | None = None
+        self.buffer: list[m.Proposal] = []
         self.commits: list[int] = []
         self.synced = False
         """NEWLEADER was acknowledged."""
@@ -78,7 +56,7 @@ def connect(n: Node) -> None:
     follow.tries += 1
     n.link_number += 1
     follow.link = Link(n.link_number, n.mono)
-    n.pack(follow.leader, follow.link, FollowerInfo(n.accepted))
+    n.pack(follow.leader, follow.link, m.FollowerInfo(n.accepted))
 
 
 def on_closed(n: Node) -> None:
@@ -89,13 +67,13 @@ def on_closed(n: Node) -> None:
         look(n, "the connection was closed")
 
 
-def on_packet(n: Node, src: str, packet: Packet) -> None:
+def on_packet(n: Node, src: str, packet: m.Packet) -> None:
     """A packet of the leader."""
     follow = n.follow
     if follow is None:
         return
     if src != follow.leader or packet.link != follow.link.number:
-        n.send(src, Closed(packet.link))
+        n.send(src, m.Closed(packet.link))
         return
     for body in follow.link.take(packet, n.mono):
         if n.follow is not follow:
@@ -103,26 +81,26 @@ def on_packet(n: Node, src: str, packet: Packet) -> None:
         _on_body(n, follow, body)
 
 
-def _on_body(n: Node, follow: Following, body: Body) -> None:
+def _on_body(n: Node, follow: Following, body: m.Body) -> None:
     match body:
-        case Ping():
+        case m.Ping():
             n.pack(follow.leader, follow.link, body)
-        case LeaderInfo(epoch):
+        case m.LeaderInfo(epoch):
             _epoch(n, follow, epoch)
-        case Diff():
+        case m.Diff():
             follow.last = n.log.last
-        case Trunc(zxid):
+        case m.Trunc(zxid):
             _truncate(n, follow, zxid)
-        case Snap(txns):
+        case m.Snap(txns):
             follow.snapshot = txns
             follow.last = txns[-1].zxid if txns else 0
-        case Proposal():
+        case m.Proposal():
             _proposed(n, follow, body)
-        case Commit(zxid):
+        case m.Commit(zxid):
             _committed(n, follow, zxid)
-        case NewLeader():
+        case m.NewLeader():
             _new_leader(n, follow, body)
-        case UpToDate():
+        case m.UpToDate():
             _up_to_date(n, follow)
         case _:
             pass
@@ -142,8 +120,8 @@ def _epoch(n: Node, follow: Following, epoch: int) -> None:
         n.store_accepted(epoch, really=n.rules.follower_stores_accepted)
         n.voted = (epoch, follow.leader)
     n.note("epoch_accepted", {"epoch": epoch, "leader": follow.leader, "counted": counted})
-    current = n.current if counted or not n.rules.counts_once else NOT_COUNTED
-    n.pack(follow.leader, follow.link, AckEpoch(epoch, current, n.last_zxid))
+    current = n.current if counted or not n.rules.counts_once else m.NOT_COUNTED
+    n.pack(follow.leader, follow.link, m.AckEpoch(epoch, current, n.last_zxid))
     n.phase = SYNCHRONIZATION
     follow.deadline = n.mono + n.knobs.init_ns
 
@@ -158,15 +136,15 @@ def _truncate(n: Node, follow: Following, zxid: int) -> None:
         look(n, "TRUNC below the own commit")
         return
     n.note("truncate", {"from": n.log.last, "to": zxid})
-    n.store(n.log.cut(keep))
+    n.store(n.log.keep(keep))
     follow.last = n.log.last
     if follow.last != zxid:
         look(n, f"the leader's {zxid} is not in the log")
 
 
-def _proposed(n: Node, follow: Following, proposal: Proposal) -> None:
+def _proposed(n: Node, follow: Following, proposal: m.Proposal) -> None:
     zxid, last = proposal.txn.zxid, follow.last
-    fits = zxid == last + 1 if epoch_of(zxid) == epoch_of(last) else zxid > last and zxid & COUNTER_MAX == 1
+    fits = zxid == last + 1 if epoch_of(zxid) == epoch_of(last) else zxid > last and zxid & m.COUNTER_MAX == 1
     if not fits:
         n.note("gap", {"after": last, "zxid": zxid})
         look(n, "a proposal is missing")
@@ -182,21 +160,21 @@ def _committed(n: Node, follow: Following, zxid: int) -> None:
     if n.phase != BROADCAST:
         if not follow.synced or n.rules.keeps_commits:
             follow.commits.append(zxid)
-    elif n.commit < len(n.log.txns) and n.log.zxids[n.commit] == zxid:
+    elif n.commit < n.log.end and n.log.terms[n.commit] == zxid:
         n.deliver(n.commit + 1)
     else:
         n.note("violation", {"what": "COMMIT of what is not the first pending", "zxid": zxid})
         look(n, "a COMMIT out of order")
 
 
-def _new_leader(n: Node, follow: Following, body: NewLeader) -> None:
+def _new_leader(n: Node, follow: Following, body: m.NewLeader) -> None:
     """The history is complete: to disk with it, then the epoch, then the acknowledgement."""
     epoch = epoch_of(body.zxid)
     known = set(follow.commits)
     history = [proposal.txn for proposal in follow.buffer if proposal.txn.zxid in known]
     follow.buffer = [proposal for proposal in follow.buffer if proposal.txn.zxid not in known]
     follow.commits = []
-    ops = n.log.replace((*follow.snapshot, *history)) if follow.snapshot is not None else n.log.append(history)
+    ops = n.log.replace((*follow.snapshot, *history)) if follow.snapshot is not None else n.log.extend(history)
     acks = [body.zxid] if n.rules.acks_leader_first else [*(txn.zxid for txn in history), body.zxid]
     current = n.current_ops(epoch)
     if n.rules.log_before_current and n.rules.log_before_ack:
@@ -207,7 +185,7 @@ def _new_leader(n: Node, follow: Following, body: NewLeader) -> None:
         if n.rules.log_before_ack:
             n.store(ops)
     for zxid in acks:
-        n.pack(follow.leader, follow.link, Ack(zxid))
+        n.pack(follow.leader, follow.link, m.Ack(zxid))
     if not n.rules.log_before_ack:
         n.store(ops)
     follow.synced = True
@@ -218,11 +196,11 @@ def _new_leader(n: Node, follow: Following, body: NewLeader) -> None:
 
 def _up_to_date(n: Node, follow: Following) -> None:
     """Serve; what came during the sync is logged, acknowledged and applied in its order."""
-    n.pack(follow.leader, follow.link, Ack(zxid_of(follow.epoch)))
+    n.pack(follow.leader, follow.link, m.Ack(zxid_of(follow.epoch)))
     n.phase = BROADCAST
     if n.rules.refreshes_stored_vote:
         n.vote = msgspec.structs.replace(n.vote, peer_epoch=follow.epoch)
-    n.deliver(len(n.log.txns))
+    n.deliver(n.log.end)
     buffered, follow.buffer = follow.buffer, []
     commits, follow.commits = follow.commits, []
     for proposal in buffered:
@@ -235,25 +213,25 @@ def _up_to_date(n: Node, follow: Following) -> None:
 # --- broadcast ------------------------------------------------------------------------------------------------------
 
 
-def _log(n: Node, follow: Following, proposal: Proposal) -> None:
+def _log(n: Node, follow: Following, proposal: m.Proposal) -> None:
     txn, origin = proposal.txn, proposal.origin
     if origin is not None and origin[:2] == (n.me, follow.link.number):
         n.origins[txn.zxid] = origin[2]
-    ops = n.log.append((txn,))
+    ops = n.log.extend((txn,))
     if n.rules.syncs_before_ack:
         n.store(ops)
     else:
         n.write(ops)
-    n.pack(follow.leader, follow.link, Ack(txn.zxid))
+    n.pack(follow.leader, follow.link, m.Ack(txn.zxid))
 
 
-def forward(n: Node, request: int, command: Command) -> None:
+def forward(n: Node, request: int, command: m.Command) -> None:
     """A client's write: the leader proposes it, the own COMMIT answers it."""
     follow = n.follow
     if follow is not None:
         n.writes += 1
         n.waiting[n.writes] = request
-        n.pack(follow.leader, follow.link, Forward(n.writes, command))
+        n.pack(follow.leader, follow.link, m.Forward(n.writes, command))
 
 
 def on_tick(n: Node) -> None:

@@ -14,30 +14,9 @@ from collections import deque
 
 import msgspec
 
+from dethrone.clusters.targets.zab import messages as m
 from dethrone.clusters.targets.zab.election import look
-from dethrone.clusters.targets.zab.messages import (
-    COUNTER_MAX,
-    NOT_COUNTED,
-    Ack,
-    AckEpoch,
-    Body,
-    Closed,
-    Command,
-    Commit,
-    Diff,
-    FollowerInfo,
-    Forward,
-    LeaderInfo,
-    NewLeader,
-    Packet,
-    Ping,
-    Proposal,
-    Snap,
-    Trunc,
-    Txn,
-    UpToDate,
-    zxid_of,
-)
+from dethrone.clusters.targets.zab.messages import zxid_of
 from dethrone.clusters.targets.zab.node import TICK, Link, Node
 from dethrone.clusters.targets.zab.rules import BROADCAST, DISCOVERY, SYNCHRONIZATION
 from dethrone.harness.core.clock import Ns
@@ -47,8 +26,6 @@ Origin = tuple[str, int, int] | None
 
 class Peer:
     """A follower's connection, as its leader sees it."""
-
-    __slots__ = ("acked", "answered", "forwarding", "link", "synced", "unacked", "zxid")
 
     def __init__(self, link: Link) -> None:
         self.link = link
@@ -72,7 +49,7 @@ class Leading:
         self.info_from: set[str] = set()
         self.epoch_acks: set[str] = set()
         self.leader_acks: set[str] = set()
-        self.initial = len(n.log.txns)
+        self.initial = n.log.end
         self.counter = 0
         self.outstanding: dict[int, set[str]] = {}
         """Zxid → who stored the proposal, oldest first."""
@@ -88,15 +65,15 @@ def begin(n: Node) -> None:
     _informed(n, lead, n.me, n.accepted if n.rules.counts_own_accepted else 0)
 
 
-def on_packet(n: Node, src: str, packet: Packet) -> None:
+def on_packet(n: Node, src: str, packet: m.Packet) -> None:
     """A packet of a follower, or of a node that wants to be one."""
     lead = n.lead
     if lead is None:
         return
     peer = lead.peers.get(src)
     if peer is None or peer.link.number != packet.link:
-        if packet.seq != 1 or not isinstance(packet.body, FollowerInfo):
-            n.send(src, Closed(packet.link))
+        if packet.seq != 1 or not isinstance(packet.body, m.FollowerInfo):
+            n.send(src, m.Closed(packet.link))
             return
         peer = lead.peers[src] = Peer(Link(packet.link, n.mono))
     for body in peer.link.take(packet, n.mono):
@@ -105,18 +82,18 @@ def on_packet(n: Node, src: str, packet: Packet) -> None:
         _on_body(n, lead, src, peer, body)
 
 
-def _on_body(n: Node, lead: Leading, src: str, peer: Peer, body: Body) -> None:
+def _on_body(n: Node, lead: Leading, src: str, peer: Peer, body: m.Body) -> None:
     match body:
-        case FollowerInfo(accepted):
+        case m.FollowerInfo(accepted):
             if lead.fixed:
-                n.pack(src, peer.link, LeaderInfo(lead.epoch))
+                n.pack(src, peer.link, m.LeaderInfo(lead.epoch))
             else:
                 _informed(n, lead, src, accepted)
-        case AckEpoch():
+        case m.AckEpoch():
             _epoch_acked(n, lead, src, peer, body)
-        case Ack(zxid):
+        case m.Ack(zxid):
             _acked(n, lead, src, peer, zxid)
-        case Forward(number, command):
+        case m.Forward(number, command):
             if lead.established:
                 propose(n, command, (src, peer.link.number, number))
         case _:
@@ -145,17 +122,17 @@ def _informed(n: Node, lead: Leading, sid: str, accepted: int) -> None:
     n.store_accepted(lead.epoch, really=n.rules.leader_stores_accepted)
     n.voted = (lead.epoch, n.me)
     for other, peer in lead.peers.items():
-        n.pack(other, peer.link, LeaderInfo(lead.epoch))
+        n.pack(other, peer.link, m.LeaderInfo(lead.epoch))
     lead.deadline = n.mono + n.knobs.init_ns
     lead.epoch_acks.add(n.me)
     _count(n, lead)
 
 
-def _epoch_acked(n: Node, lead: Leading, src: str, peer: Peer, body: AckEpoch) -> None:
+def _epoch_acked(n: Node, lead: Leading, src: str, peer: Peer, body: m.AckEpoch) -> None:
     if body.epoch != lead.epoch or not lead.fixed:
         drop(n, src, "another epoch")
         return
-    if body.current != NOT_COUNTED:
+    if body.current != m.NOT_COUNTED:
         if n.rules.ahead((body.current, body.zxid), lead.own):
             n.note("epoch_refused", {"sid": src, "theirs": [body.current, body.zxid], "own": list(lead.own)})
             drop(n, src, "its history is ahead")
@@ -200,25 +177,25 @@ def _sync(n: Node, lead: Leading, src: str, peer: Peer) -> None:
     peer.synced = True
     log = n.log
     end = n.commit if lead.established else lead.initial
-    last = log.zxids[end - 1] if end else 0
+    last = log.terms[end - 1] if end else 0
     p = peer.zxid
     at = log.upto(min(p, last))
-    mode: Body
+    mode: m.Body
     if p in (last, 0) or log.holds(p, end):
-        mode = Diff(last)
-    elif p > last or (at < end and log.zxids[at] >> 32 == p >> 32):
-        mode = Trunc(log.zxids[at - 1] if at else 0) if n.rules.truncates else Diff(last)
+        mode = m.Diff(last)
+    elif p > last or (at < end and log.terms[at] >> 32 == p >> 32):
+        mode = m.Trunc(log.terms[at - 1] if at else 0) if n.rules.truncates else m.Diff(last)
     else:
-        mode, at = Snap(tuple(log.txns[:end])), end
+        mode, at = m.Snap(tuple(log.entries[:end])), end
     n.note("sync_sent", {"sid": src, "mode": type(mode).__name__.upper(), "p": p, "pairs": end - at})
     n.pack(src, peer.link, mode)
-    for txn in log.txns[at:end]:
-        n.pack(src, peer.link, Proposal(txn))
-        n.pack(src, peer.link, Commit(txn.zxid))
-    for txn in log.txns[end:]:
-        _forward(n, src, peer, Proposal(txn))
+    for txn in log.entries[at:end]:
+        n.pack(src, peer.link, m.Proposal(txn))
+        n.pack(src, peer.link, m.Commit(txn.zxid))
+    for txn in log.entries[end:]:
+        _forward(n, src, peer, m.Proposal(txn))
     peer.forwarding = n.rules.forwards_at_once
-    n.pack(src, peer.link, NewLeader(zxid_of(lead.epoch), lead.initial, end))
+    n.pack(src, peer.link, m.NewLeader(zxid_of(lead.epoch), lead.initial, end))
 
 
 def _leader_acked(n: Node, lead: Leading, sid: str) -> None:
@@ -255,22 +232,22 @@ def _acked(n: Node, lead: Leading, src: str, peer: Peer, zxid: int) -> None:
 
 def _up_to_date(n: Node, sid: str, peer: Peer) -> None:
     peer.unacked = deque((zxid, n.mono) for zxid, _ in peer.unacked)
-    n.pack(sid, peer.link, UpToDate())
+    n.pack(sid, peer.link, m.UpToDate())
 
 
 # --- broadcast ------------------------------------------------------------------------------------------------------
 
 
-def propose(n: Node, command: Command, origin: Origin = None, request: int | None = None) -> None:
+def propose(n: Node, command: m.Command, origin: Origin = None, request: int | None = None) -> None:
     """A write: to the followers, and to the own log."""
     lead = n.lead
     if lead is None or not lead.established:
         return
-    if lead.counter == COUNTER_MAX:
+    if lead.counter == m.COUNTER_MAX:
         look(n, "the counter of the epoch is used up")
         return
     lead.counter += 1
-    txn = Txn(zxid_of(lead.epoch, lead.counter), command)
+    txn = m.Txn(zxid_of(lead.epoch, lead.counter), command)
     if request is not None:
         n.writes += 1
         n.waiting[n.writes] = request
@@ -279,16 +256,16 @@ def propose(n: Node, command: Command, origin: Origin = None, request: int | Non
     n.note("proposal", {"zxid": txn.zxid})
     for sid, peer in lead.peers.items():
         if peer.forwarding:
-            _forward(n, sid, peer, Proposal(txn, origin))
+            _forward(n, sid, peer, m.Proposal(txn, origin))
 
     def logged() -> None:
         if n.lead is lead:
             _stored(n, lead, n.me, txn.zxid)
 
-    n.write(n.log.append((txn,)), logged)
+    n.write(n.log.extend((txn,)), logged)
 
 
-def _forward(n: Node, sid: str, peer: Peer, proposal: Proposal) -> None:
+def _forward(n: Node, sid: str, peer: Peer, proposal: m.Proposal) -> None:
     peer.unacked.append((proposal.txn.zxid, n.mono))
     n.pack(sid, peer.link, proposal)
 
@@ -306,7 +283,7 @@ def _stored(n: Node, lead: Leading, sid: str, zxid: int) -> None:
         n.deliver(n.log.upto(oldest))
         for other, peer in lead.peers.items():
             if peer.forwarding:
-                n.pack(other, peer.link, Commit(oldest))
+                n.pack(other, peer.link, m.Commit(oldest))
 
 
 def on_tick(n: Node) -> None:
@@ -324,7 +301,7 @@ def on_tick(n: Node) -> None:
             drop(n, sid, "a proposal is not acknowledged")
         else:
             heard.add(sid)
-            n.pack(sid, peer.link, Ping())
+            n.pack(sid, peer.link, m.Ping())
     lead.ticks += 1
     if not lead.established:
         if n.mono >= lead.deadline:

@@ -1,8 +1,8 @@
 """The transaction log and the two epoch files: in memory, and as bytes on disk.
 
-Guarantees: an epoch file is replaced atomically; a log record holds (place from 1, zxid, command) and its checksums; a
-cut is synced before anything is appended; a snapshot replaces the log as a whole. The place of a transaction is the
-index that observers compare: two logs with the same zxid hold the same history up to it. Out of scope: input, output.
+Guarantees: those of ``kit.log``; an epoch file is replaced atomically; a log record holds (place from 1, zxid, command)
+and its checksums; a snapshot replaces the log as a whole. The place of a transaction is the index that observers
+compare: two logs with the same zxid hold the same history up to it. Out of scope: input, output.
 
 Source: Apache ZooKeeper, FileTxnLog and QuorumPeer (acceptedEpoch, currentEpoch); the framing is ours.
 """
@@ -10,14 +10,15 @@ Source: Apache ZooKeeper, FileTxnLog and QuorumPeer (acceptedEpoch, currentEpoch
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 import msgspec
 
 from dethrone.clusters.targets.kit import files
 from dethrone.clusters.targets.kit.files import Recovered, Unreadable
+from dethrone.clusters.targets.kit.log import EntryLog
 from dethrone.clusters.targets.zab.messages import Command, Txn
-from dethrone.harness.core.machine import DiskImage, DiskOp, Fsync, Rename, Write
+from dethrone.harness.core.machine import DiskImage, DiskOp, Fsync
 
 LOG, LOG_TEMPORARY = "log", "log.tmp"
 ACCEPTED, CURRENT = "acceptedEpoch", "currentEpoch"
@@ -31,15 +32,18 @@ def epoch_ops(path: str, epoch: int) -> tuple[DiskOp, ...]:
     return files.replace_ops(path, b"%d\n" % epoch)
 
 
-def read_epoch(disk: DiskImage, path: str) -> int | None:
-    """The epoch in the file, None if there is none; `Unreadable` if it holds anything else."""
-    content = files.file_of(disk, path)
-    if content is None:
-        return None
+def epoch_in(content: bytes, *, path: str) -> int:
+    """The epoch in the file's content; `Unreadable` if it holds anything else."""
     word = content.strip()
     if not word.isdigit():
         raise Unreadable(f"{path}: no epoch in {content[:40]!r}")
     return int(word)
+
+
+def read_epoch(disk: DiskImage, path: str) -> int | None:
+    """The epoch in the file, None if there is none."""
+    content = files.file_of(disk, path)
+    return None if content is None else epoch_in(content, path=path)
 
 
 def record_bytes(place: int, txn: Txn) -> bytes:
@@ -52,67 +56,61 @@ def read_log(content: bytes) -> Recovered[Txn]:
     return files.read_log(content, lambda _, zxid, command: Txn(zxid, _decode_command(command)), path=LOG, first=1)
 
 
-class Log:
-    """The log of one node. Every change returns the disk operations that it takes."""
-
-    __slots__ = ("ends", "txns", "zxids")
+class Log(EntryLog[Txn]):
+    """The log of one node; its zxids are what `EntryLog` calls terms. A change returns the operations that it takes."""
 
     def __init__(self) -> None:
-        self.txns: list[Txn] = []
-        self.zxids: list[int] = []
-        self.ends: list[int] = []
+        super().__init__(LOG)
 
-    def load(self, content: bytes) -> tuple[DiskOp, ...]:
-        """Start from what the disk holds; an unfinished record is cut off."""
-        found = read_log(content)
-        self.txns, self.ends = found.entries, found.ends
-        self.zxids = [txn.zxid for txn in self.txns]
-        return files.cut_ops(LOG, self.size) if found.torn else (Fsync(LOG),)
+    def record(self, entry: Txn) -> tuple[bytes, str]:
+        """See `EntryLog`."""
+        return files.log_record(self.end + 1, entry.zxid, _encode_command(entry.command))
 
-    @property
-    def size(self) -> int:
-        """Bytes."""
-        return self.ends[-1] if self.ends else 0
+    def term_of(self, entry: Txn) -> int:
+        """Its zxid, which is no other's."""
+        return entry.zxid
+
+    def begins(self, term: int) -> bool:
+        """Each."""
+        del term
+        return True
 
     @property
     def last(self) -> int:
         """The zxid of the last transaction; 0: none."""
-        return self.zxids[-1] if self.zxids else 0
+        return self.last_term
+
+    def start(self, content: bytes) -> tuple[DiskOp, ...]:
+        """Start from what the disk holds; an unfinished record is cut off."""
+        self.load(read_log(content))
+        return self.take_ops() or (Fsync(LOG),)
 
     def upto(self, zxid: int) -> int:
         """How many transactions have this zxid or a smaller one."""
-        return bisect_right(self.zxids, zxid)
+        return bisect_right(self.terms, zxid)
 
     def holds(self, zxid: int, within: int) -> bool:
         """Whether it is among the first ``within``."""
-        at = bisect_left(self.zxids, zxid)
-        return at < within and self.zxids[at] == zxid
+        at = bisect_left(self.terms, zxid)
+        return at < within and self.terms[at] == zxid
 
-    def append(self, txns: Sequence[Txn]) -> tuple[DiskOp, ...]:
+    def extend(self, txns: Iterable[Txn]) -> tuple[DiskOp, ...]:
         """Append them in one synced write."""
-        at = self.size
-        data = self._extend(txns)
-        return files.append_ops(LOG, data, at) if data else ()
-
-    def cut(self, keep: int) -> tuple[DiskOp, ...]:
-        """Remove everything after the first ``keep``."""
-        if keep >= len(self.txns):
-            return ()
-        del self.txns[keep:], self.zxids[keep:], self.ends[keep:]
-        return files.cut_ops(LOG, self.size)
-
-    def replace(self, txns: Sequence[Txn]) -> tuple[DiskOp, ...]:
-        """Hold these alone."""
-        self.txns, self.zxids, self.ends = [], [], []
-        write = Write(LOG_TEMPORARY, self._extend(txns), offset=0, truncate=True)
-        return write, Fsync(LOG_TEMPORARY), Rename(LOG_TEMPORARY, LOG), Fsync(LOG)
-
-    def _extend(self, txns: Sequence[Txn]) -> bytes:
-        parts = []
         for txn in txns:
-            data = record_bytes(len(self.txns) + 1, txn)
-            self.ends.append(self.size + len(data))
-            self.txns.append(txn)
-            self.zxids.append(txn.zxid)
-            parts.append(data)
-        return b"".join(parts)
+            self.append(txn)
+        return self.take_ops()
+
+    def keep(self, count: int) -> tuple[DiskOp, ...]:
+        """Remove everything after the first ``count``."""
+        self.cut(count)
+        return self.take_ops()
+
+    def replace(self, txns: Iterable[Txn]) -> tuple[DiskOp, ...]:
+        """Hold these alone."""
+        self.cut(0)
+        self.ops.clear()
+        for txn in txns:
+            self.append(txn)
+        content = b"".join(self.records)
+        self.take_ops()
+        return files.replace_ops(LOG, content, scratch=LOG_TEMPORARY)

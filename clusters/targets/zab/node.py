@@ -12,14 +12,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from dethrone.clusters.targets.client_api import ClientReply, Failed, Ok, Unknown
-from dethrone.clusters.targets.raft.machine import Machine, Refusal
+from dethrone.clusters.targets.client_api import Unknown
+from dethrone.clusters.targets.kit.core import KitNode
+from dethrone.clusters.targets.kit.machine import Machine
 from dethrone.clusters.targets.zab.log import ACCEPTED, CURRENT, Log, epoch_ops
-from dethrone.clusters.targets.zab.messages import Body, Closed, Notification, Packet, Vote, ZabMessage
+from dethrone.clusters.targets.zab.messages import Body, Closed, Notification, Packet, Vote, epoch_of
 from dethrone.clusters.targets.zab.rules import ELECTION, LEADING, LOOKING, NOMINATED, Rules
 from dethrone.harness.core.clock import Ns
-from dethrone.harness.core.machine import Await, Disk, DiskOp, Effect, Note, Reply, Send, SetTimer
-from dethrone.harness.core.rng import Rng
+from dethrone.harness.core.machine import Await, DiskOp, Note
 
 if TYPE_CHECKING:
     from dethrone.clusters.targets.zab.following import Following
@@ -31,8 +31,6 @@ NOTIFY, FINALIZE, TICK, CONNECT = "notify", "finalize", "tick", "connect"
 
 class Link:
     """One end of a connection: what was sent on it, and what came in order. ``heard``: when that was last."""
-
-    __slots__ = ("got", "heard", "held", "number", "sent", "since")
 
     def __init__(self, number: int, now: Ns) -> None:
         self.number = number
@@ -53,10 +51,11 @@ class Link:
         return out
 
 
-class Node:
-    """One node. ``mono``, ``rng`` and ``out`` are those of the event being handled."""
+class Node(KitNode):
+    """One node."""
 
     def __init__(self, name: str, members: tuple[str, ...], rules: Rules) -> None:
+        super().__init__()
         self.me = name
         self.knobs = rules.knobs
         self.rules = rules
@@ -65,11 +64,6 @@ class Node:
         self.quorum = len(members) // 2 + 1
         self.log = Log()
         self.machine = Machine()
-
-        self.mono: Ns = 0
-        self.rng = Rng(0)
-        self.out: list[Effect] = []
-        self.halted = False
 
         self.role, self.phase = LOOKING, ELECTION
         self.accepted = self.current = 0
@@ -97,7 +91,6 @@ class Node:
         self.follow: Following | None = None
         self.link_number = 0
 
-        self.token = 0
         self.pending: dict[int, Callable[[], None]] = {}
         self.durable_accepted = 0
         self.epochs_in_flight = 0
@@ -106,7 +99,6 @@ class Node:
         self.origins: dict[int, int] = {}
         """Zxid → the number of the write that it is, where it was asked of this node."""
         self.writes = 0
-        self.counters: dict[str, int] = {}
 
     # --- saying -----------------------------------------------------------------------------------------------------
 
@@ -114,26 +106,14 @@ class Node:
         """Append a trace event."""
         self.out.append(Note(name, self.accepted, self.shown_role(), data))
 
-    def send(self, to: str, body: ZabMessage) -> None:
-        """Append a message to a peer."""
-        self.out.append(Send(to, body))
-
     def pack(self, to: str, link: Link, body: Body) -> None:
         """Append a message on a connection."""
         link.sent += 1
-        self.out.append(Send(to, Packet(link.number, link.sent, body)))
+        self.send(to, Packet(link.number, link.sent, body))
 
     def close(self, to: str, link: Link) -> None:
         """Report that a connection is over."""
         self.send(to, Closed(link.number))
-
-    def reply(self, request: int, body: ClientReply) -> None:
-        """Append an answer to a client."""
-        self.out.append(Reply(request, body))
-
-    def timer(self, name: str, after: Ns | None) -> None:
-        """Have it ring after so long; None: not at all."""
-        self.out.append(SetTimer(name, None if after is None else self.mono + after))
 
     def shown_role(self) -> str:
         """A leader that has not won its epoch is only nominated."""
@@ -149,10 +129,9 @@ class Node:
 
     def write(self, ops: tuple[DiskOp, ...], done: Callable[[], None] = lambda: None) -> int:
         """Start a batch; ``done`` is called when the disk has it."""
-        self.token += 1
-        self.pending[self.token] = done
-        self.out.append(Disk(self.token, ops))
-        return self.token
+        token = self.batch(ops)
+        self.pending[token] = done
+        return token
 
     def store(self, ops: tuple[DiskOp, ...], done: Callable[[], None] = lambda: None) -> None:
         """The same, and nothing that follows leaves before."""
@@ -187,20 +166,14 @@ class Node:
         before, self.commit = self.commit, max(self.commit, upto)
         if before == self.commit:
             return
-        self.note("commit", {"old": before, "new": self.commit, "zxid": self.log.zxids[self.commit - 1]})
+        self.note("commit", {"old": before, "new": self.commit, "zxid": self.log.terms[self.commit - 1]})
         for place in range(before, self.commit):
-            txn = self.log.txns[place]
-            result = self.machine.apply(place + 1, txn.command, self.mono)
+            txn = self.log.entries[place]
+            result = self.machine.apply(place + 1, txn.command)
             number = self.origins.pop(txn.zxid, None)
             request = None if number is None else self.waiting.pop(number, None)
-            if request is None:
-                continue
-            term = txn.zxid >> 32
-            if isinstance(result, Refusal):
-                self.reply(request, Failed(result.why))
-            else:
-                self.note("write_acked", {"index": place + 1, "term": term})
-                self.reply(request, Ok(result, place + 1, term))
+            if request is not None:
+                self.answer(request, result, place + 1, epoch_of(txn.zxid))
 
     def give_up(self, why: str) -> None:
         """The writes that wait here may or may not take effect."""

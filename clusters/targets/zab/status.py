@@ -7,14 +7,15 @@ its epoch is known to be won. Places in the log stand for zxids: ``log_end`` is 
 
 from __future__ import annotations
 
+from dethrone.clusters.targets.kit.core import status_of
 from dethrone.clusters.targets.zab.node import Node
 from dethrone.clusters.targets.zab.rules import LOOKING
-from dethrone.harness.core.machine import CoreStatus, Glance, LogEnd
+from dethrone.harness.core.machine import CoreStatus, Glance
 
 
 def glance(n: Node) -> Glance:
     """The main fields."""
-    end = (n.log.last >> 32, len(n.log.txns))
+    end = (n.log.last >> 32, n.log.end)
     if n.epochs_in_flight:
         return LOOKING, n.durable_accepted, None, None, end, n.commit
     return n.shown_role(), n.accepted, n.leader, n.voted[1], end, n.commit
@@ -22,7 +23,6 @@ def glance(n: Node) -> Glance:
 
 def status(n: Node) -> CoreStatus:
     """The observer record."""
-    role, term, leader, voted_for, end, commit = glance(n)
     lead = n.lead
     extra = {
         "phase": n.phase,
@@ -37,13 +37,4 @@ def status(n: Node) -> CoreStatus:
         extra["epochAcks"] = sorted(lead.epoch_acks)
         extra["newLeaderAcks"] = sorted(lead.leader_acks)
         extra["forwarding"] = sorted(sid for sid, peer in lead.peers.items() if peer.forwarding)
-    return CoreStatus(
-        role=role,
-        term=term,
-        leader=leader,
-        voted_for=voted_for,
-        log_end=LogEnd(*end),
-        commit=commit,
-        hw=commit,
-        extra=extra,
-    )
+    return status_of(glance(n), hw=n.commit, extra=extra)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from dethrone.clusters.targets.kit.core import KitCore, KitNode
+from dethrone.clusters.targets.kit.core import KitCore, KitNode, status_of
 from dethrone.clusters.targets.zk_ephemeral import messages as m
 from dethrone.clusters.targets.zk_ephemeral import race, replica
 from dethrone.clusters.targets.zk_ephemeral.controller import Controller
@@ -28,7 +28,6 @@ from dethrone.harness.core.machine import (
     DiskDone,
     DiskImage,
     Glance,
-    LogEnd,
     Note,
     SetTimer,
 )
@@ -43,37 +42,6 @@ class BrokerCore(KitNode, KitCore["BrokerCore"]):
 
     LEADER, FOLLOWER, CONTENDING = "LEADER", "FOLLOWER", "CONTENDING"
     NO_CONTACT, EXPIRED = "DISCONNECTED", "EXPIRED"
-
-    __slots__ = (
-        "batches",
-        "brokers",
-        "checkpoint_at",
-        "checkpoint_hw",
-        "claiming",
-        "contenders",
-        "controller",
-        "controller_epoch",
-        "fetch_seq",
-        "fetching",
-        "in_isr",
-        "knobs",
-        "leader",
-        "leading",
-        "live",
-        "log",
-        "look_twice",
-        "looking",
-        "me",
-        "node",
-        "peers",
-        "race",
-        "role",
-        "rules",
-        "run",
-        "service",
-        "session",
-        "term",
-    )
 
     def __init__(self, node: str, members: tuple[str, ...], knobs: ZkKnobs, rules: Rules) -> None:
         super().__init__()
@@ -113,11 +81,11 @@ class BrokerCore(KitNode, KitCore["BrokerCore"]):
     def load(self, disk: DiskImage) -> None:
         """Load the log, open a session."""
         self.run = self.rng.below(1 << 52)
-        ops = self.log.load(disk)
+        ops = self.log.start(disk)
         self.checkpoint_hw = self.log.hw
         if ops:
             self.out.append(Await(self.batch(ops)))
-        self.note("start", {"log_end": self.log.end, "last_epoch": self.log.last_epoch, "hw": self.log.hw})
+        self.note("start", {"log_end": self.log.end, "last_epoch": self.log.last_term, "hw": self.log.hw})
         self.session.open()
 
     def late(self, timer: str) -> None:
@@ -128,10 +96,6 @@ class BrokerCore(KitNode, KitCore["BrokerCore"]):
     def on_request(self, request: int, body: Any) -> None:
         """Handle a client's request."""
         replica.on_request(self, request, body)
-
-    def violation(self, data: dict[str, Any]) -> None:
-        """Trace what no node of this protocol does."""
-        self.note("violation", data)
 
     def _shut_down(self) -> None:
         """A clean stop: the session is closed, so its ephemeral nodes go at once. The shell ends the process after."""
@@ -206,7 +170,7 @@ class BrokerCore(KitNode, KitCore["BrokerCore"]):
             return
         log = self.log
         log.durable = max(log.durable, min(index, log.end))
-        if log.waiting and not self.batches:
+        if log.waits() and not self.batches:
             self._start_batch()
         if self.leading is not None:
             replica.advance(self, self.leading)
@@ -328,13 +292,13 @@ class BrokerCore(KitNode, KitCore["BrokerCore"]):
 
     def write_log(self) -> None:
         """Write what waits; while a batch is under way, what comes meanwhile waits for it."""
-        if self.log.waiting and not self.batches:
+        if self.log.waits() and not self.batches:
             self._start_batch()
 
     def _start_batch(self) -> None:
         self.token += 1
         self.batches[self.token] = self.log.end
-        self.out.append(Disk(self.token, self.log.take()))
+        self.out.append(Disk(self.token, self.log.take_ops()))
 
     def hw_moved(self) -> None:
         """The high watermark moved: it is written down once in a while."""
@@ -372,19 +336,9 @@ class BrokerCore(KitNode, KitCore["BrokerCore"]):
             extra["writes_pending"] = len(leading.writes)
         if self.controller is not None:
             extra["controller"] = self.controller.status()
-        return CoreStatus(
-            role=self.role,
-            term=self.term,
-            leader=self.leader,
-            voted_for=None,
-            log_end=LogEnd(log.last_epoch, log.end),
-            commit=log.hw,
-            hw=log.hw,
-            counters=dict(self.counters),
-            extra=extra,
-        )
+        return status_of(self.glance(), hw=log.hw, counters=dict(self.counters), extra=extra)
 
     def glance(self) -> Glance:
         """Its main fields."""
         log = self.log
-        return self.role, self.term, self.leader, None, (log.last_epoch, log.end), log.hw
+        return self.role, self.term, self.leader, None, (log.last_term, log.end), log.hw

@@ -26,23 +26,6 @@ RESEND = "resend"
 class Controller:
     """A broker's part in the controller's election, and its office if it wins."""
 
-    __slots__ = (
-        "b",
-        "elected",
-        "epoch",
-        "live",
-        "look_twice",
-        "looking",
-        "offline",
-        "owner",
-        "reading",
-        "sessions",
-        "state",
-        "unanswered",
-        "version",
-        "writing",
-    )
-
     def __init__(self, b: BrokerCore) -> None:
         self.b = b
         self.owner: str | None = None

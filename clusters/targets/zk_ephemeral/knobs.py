@@ -2,7 +2,7 @@
 
 Guarantees: every time is an integer of ns, scaled exactly by ``time_factor``; Kafka's own spelling of a name (with
 dots) is accepted; an unknown knob or a bad value is a ConfigError that names the nearest. Out of scope: rules: planted
-bugs override a rule (`variants`), not a knob.
+bugs override a rule (`planted_bugs`), not a knob.
 
 Source: docs/sources.md, zk-ephemeral: the defaults of Kafka 3.3.1 in ZooKeeper mode.
 """

@@ -1,23 +1,21 @@
 """A replica's log with its epochs, its high watermark on disk, and the registers and lists behind it.
 
-Guarantees: `durable` is what the disk certainly holds; a cut lowers it at once, even during a write. Reads see what the
-high watermark covers. Out of scope: snapshots, and every decision when to cut.
+Guarantees: those of ``kit.log``; a cut lowers what is durable at once, even during a write. Reads see what the high
+watermark covers. Out of scope: snapshots, and every decision when to cut.
 
 Source: docs/sources.md, zk-ephemeral: Kafka's leader-epoch truncation (KIP-101, KIP-595).
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from typing import Any
 
 import msgspec
 
 from dethrone.clusters.targets.client_api import Append
 from dethrone.clusters.targets.kit.files import (
+    Recovered,
     Unreadable,
-    append_ops,
-    cut_ops,
     file_of,
     record,
     replace_ops,
@@ -26,6 +24,7 @@ from dethrone.clusters.targets.kit.files import (
     unsealed,
     unsynced,
 )
+from dethrone.clusters.targets.kit.log import EntryLog
 from dethrone.clusters.targets.zk_ephemeral.messages import Record
 from dethrone.harness.core.machine import DiskImage, DiskOp, Fsync
 
@@ -36,120 +35,58 @@ _ENCODE = msgspec.json.Encoder().encode
 _DECODER = msgspec.json.Decoder(Record)
 
 
-class Log:
-    """Records 1 … ``end``. ``sync``: whether writes carry a barrier."""
-
-    __slots__ = ("applied", "data", "durable", "ends", "epochs", "hw", "records", "starts", "sync", "waiting")
+class Log(EntryLog[Record]):
+    """Records 1 … ``end``."""
 
     def __init__(self, *, sync: bool) -> None:
-        self.sync = sync
-        self.records: list[Record] = []
-        self.ends: list[int] = []
-        """Byte offset behind each record."""
-        self.epochs: list[int] = []
-        self.starts: list[int] = []
-        """The epochs in the log, and the index of each one's first record."""
-        self.durable = 0
+        super().__init__(LOG, sync=sync)
         self.hw = 0
         self.applied = 0
         self.data: dict[str, Any] = {}
-        self.waiting = bytearray()
 
-    @property
-    def end(self) -> int:
-        """The index of the last record."""
-        return len(self.records)
+    def record(self, entry: Record) -> tuple[bytes, str]:
+        """A record as one JSON object; nothing compares digests."""
+        return record(_ENCODE(entry)), ""
 
-    @property
-    def last_epoch(self) -> int:
+    def term_of(self, entry: Record) -> int:
         """Its epoch."""
-        return self.epochs[-1] if self.epochs else 0
+        return entry.epoch
+
+    def begins(self, term: int) -> bool:
+        """Epochs only rise."""
+        return not self.terms or term > self.terms[-1]
 
     # --- disk -----------------------------------------------------------------------------------------------------
 
-    def load(self, disk: DiskImage) -> tuple[DiskOp, ...]:
+    def start(self, disk: DiskImage) -> tuple[DiskOp, ...]:
         """Read both files; the operations that cut a torn tail and make durable what was found."""
-        ops: list[DiskOp] = []
+        ops: tuple[DiskOp, ...] = ()
         content = file_of(disk, LOG)
         if content is not None:
-            bodies, torn = split(content, path=LOG)
-            for body, _ in bodies:
-                try:
-                    one = _DECODER.decode(body)
-                except msgspec.DecodeError as error:
-                    raise Unreadable(f"{LOG}: {error}") from error
-                if one.index != self.end + 1:
-                    raise Unreadable(f"{LOG}: record {one.index} where {self.end + 1} belongs")
-                self._put(one, body)
-            self.waiting.clear()
-            end = self.ends[-1] if self.ends else 0
-            if torn:
-                ops += cut_ops(LOG, end, sync=self.sync)
-            elif self.sync:
-                ops.append(Fsync(LOG))
+            self.load(_read(content))
+            ops = self.take_ops() or ((Fsync(LOG),) if self.sync else ())
         mark = file_of(disk, HW)
         if mark is not None:
             self.hw = min(read_hw(mark), self.end)
-        self.durable = self.end
         self.apply()
-        return tuple(ops)
+        return ops
 
-    def append(self, one: Record) -> None:
-        """Append a record; it is written with the next batch."""
-        self._put(one, _ENCODE(one))
-
-    def _put(self, one: Record, body: bytes) -> None:
-        data = record(body)
-        self.records.append(one)
-        self.ends.append((self.ends[-1] if self.ends else 0) + len(data))
-        if not self.epochs or one.epoch > self.epochs[-1]:
-            self.epochs.append(one.epoch)
-            self.starts.append(one.index)
-        self.waiting += data
-
-    def take(self) -> tuple[DiskOp, ...]:
-        """The write of everything that waits; empty if nothing does."""
-        if not self.waiting:
-            return ()
-        data = bytes(self.waiting)
-        self.waiting.clear()
-        return append_ops(LOG, data, self.ends[-1] - len(data), sync=self.sync)
-
-    def cut(self, end: int) -> tuple[DiskOp, ...]:
-        """Keep records 1 … ``end``; the write that cuts the file."""
-        behind = self.ends[-1] - len(self.waiting) if self.ends else 0
-        del self.records[end:]
-        del self.ends[end:]
-        while self.starts and self.starts[-1] > end:
-            self.starts.pop()
-            self.epochs.pop()
-        self.durable = min(self.durable, end)
+    def cut_now(self, end: int) -> tuple[DiskOp, ...]:
+        """Keep records 1 … ``end``; the write that cuts the file, if they were handed to it."""
+        self.cut(end)
         self.hw = min(self.hw, end)
         if self.applied > end:
             self.applied, self.data = 0, {}
             self.apply()
-        at = self.ends[-1] if self.ends else 0
-        kept = at - behind
-        if kept >= 0:  # nothing that was handed to the disk goes
-            del self.waiting[kept:]
-            return ()
-        self.waiting.clear()
-        return cut_ops(LOG, at, sync=self.sync)
-
-    # --- epochs ---------------------------------------------------------------------------------------------------
-
-    def end_of(self, epoch: int) -> tuple[int, int]:
-        """(the largest epoch up to ``epoch`` in the log, the index of its last record); (0, 0) if there is none."""
-        at = bisect_right(self.epochs, epoch)
-        if at == 0:
-            return 0, 0
-        return self.epochs[at - 1], (self.starts[at] - 1 if at < len(self.starts) else self.end)
+        ops = tuple(self.ops)
+        self.ops.clear()
+        return ops
 
     def diverges(self, last_epoch: int, log_end: int) -> tuple[int, int] | None:
-        """Where a follower's log that ends so leaves this one: (epoch, end) as `end_of`; None if it is a prefix."""
+        """Where a follower's log that ends so leaves this one: its (epoch, end); None if it is a prefix."""
         if log_end == 0:
             return None
-        epoch, end = self.end_of(last_epoch)
+        epoch, end = self.end_of_term(last_epoch)
         return None if epoch == last_epoch and log_end <= end else (epoch, end)
 
     # --- registers and lists --------------------------------------------------------------------------------------
@@ -157,7 +94,7 @@ class Log:
     def apply(self) -> None:
         """Apply everything below the high watermark."""
         while self.applied < self.hw:
-            command = self.records[self.applied].command
+            command = self.entries[self.applied].command
             self.applied += 1
             if isinstance(command, Append):
                 held = self.data.get(command.key)
@@ -172,6 +109,18 @@ class Log:
         """The value of a key; a list is copied."""
         held = self.data.get(key)
         return list(held) if isinstance(held, list) else held
+
+
+def _read(content: bytes) -> Recovered[Record]:
+    bodies, torn = split(content, path=LOG)
+    try:
+        found = [_DECODER.decode(body) for body, _ in bodies]
+    except msgspec.DecodeError as error:
+        raise Unreadable(f"{LOG}: {error}") from error
+    for expected, one in enumerate(found, 1):
+        if one.index != expected:
+            raise Unreadable(f"{LOG}: record {one.index} where {expected} belongs")
+    return Recovered(found, [""] * len(found), [end for _, end in bodies], torn)
 
 
 def hw_ops(hw: int, *, sync: bool = True) -> tuple[DiskOp, ...]:

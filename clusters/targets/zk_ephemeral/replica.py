@@ -27,8 +27,6 @@ PENDING_MAX = 10_000
 class Follower:
     """What a leader knows of one follower. ``caught_up``: when it last had everything."""
 
-    __slots__ = ("caught_up", "end", "end_before", "fetched", "hw", "run", "seq")
-
     def __init__(self, now: Ns) -> None:
         self.caught_up = now
         self.fetched: Ns = now
@@ -43,8 +41,6 @@ class Follower:
 class Parked:
     """A fetch that waits for new records or a new high watermark."""
 
-    __slots__ = ("at", "body")
-
     def __init__(self, at: Ns, body: m.Fetch) -> None:
         self.at = at
         self.body = body
@@ -56,8 +52,6 @@ class Leadership:
     ``start``: its log end as it began to lead. Everything up to there may be committed, even above its high watermark,
     which is older: a follower that lacks some of it must not join the ISR (KAFKA-7128).
     """
-
-    __slots__ = ("controller_epoch", "followers", "isr", "joining", "leaving", "parked", "start", "version", "writes")
 
     def __init__(self, isr: tuple[str, ...], version: int, controller_epoch: int, start: int) -> None:
         self.isr = isr
@@ -171,7 +165,7 @@ def answer_fetch(b: BrokerCore, leading: Leadership, src: str, body: m.Fetch, *,
     if not late and body.log_end >= log.durable and body.hw >= min(log.hw, body.log_end):
         return False
     last = min(log.durable, body.log_end + b.rules.records_max())
-    records = tuple(log.records[body.log_end : last])
+    records = tuple(log.entries[body.log_end : last])
     b.send(src, m.FetchReply(m.FETCH_OK, b.term, body.seq, log.hw, records, in_isr=src in leading.isr))
     return True
 
@@ -327,7 +321,7 @@ def fetch(b: BrokerCore) -> None:
     b.fetch_seq += 1
     log = b.log
     end = b.rules.fetch_position(durable=log.durable, written=log.end)
-    last = log.records[end - 1].epoch if end else 0
+    last = log.entries[end - 1].epoch if end else 0
     b.send(b.leader, m.Fetch(b.term, end, last, log.hw, b.run, b.fetch_seq))
     b.out.append(SetTimer(FETCH, b.mono + b.rules.fetch_wait() + b.knobs.call_retry))
 
@@ -352,7 +346,7 @@ def on_fetch_reply(b: BrokerCore, src: str, body: m.FetchReply) -> None:
             b.set_term(term)
         b.in_isr = body.in_isr
         for one in body.records:
-            if one.index == log.end + 1 and b.rules.accepts_epoch(log.last_epoch, one.epoch):
+            if one.index == log.end + 1 and b.rules.accepts_epoch(log.last_term, one.epoch):
                 log.append(one)
         hw = b.rules.follower_hw(hw=log.hw, leader_hw=body.hw, log_end=log.end)
         if hw != log.hw:
@@ -367,7 +361,7 @@ def on_fetch_reply(b: BrokerCore, src: str, body: m.FetchReply) -> None:
         else:
             fetch(b)
     elif body.code == m.DIVERGING:
-        cut(b, min(body.end, log.end_of(body.end_epoch)[1]), "diverging")
+        cut(b, min(body.end, log.end_of_term(body.end_epoch)[1]), "diverging")
         _fetch_after_cut(b)
     elif body.code == m.OUT_OF_RANGE:
         cut(b, body.end, "out of range")
@@ -386,7 +380,7 @@ def cut(b: BrokerCore, end: int, why: str) -> None:
     if end >= log.end:
         return
     b.note("truncated", {"from": end + 1, "to": log.end, "why": why, "hw": log.hw})
-    ops = log.cut(end)
+    ops = log.cut_now(end)
     for token, index in b.batches.items():
         b.batches[token] = min(index, end)
     if ops:
@@ -423,8 +417,6 @@ def on_request(b: BrokerCore, request: int, body: Any) -> None:
 
 class StoredState:
     """The partition state in the service."""
-
-    __slots__ = ("controller_epoch", "epoch", "isr", "leader")
 
     def __init__(self, leader: str | None, epoch: int, isr: tuple[str, ...], controller_epoch: int) -> None:
         self.leader = leader

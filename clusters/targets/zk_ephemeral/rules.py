@@ -11,9 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import Literal
 
+from dethrone.clusters.targets.kit import by
+from dethrone.clusters.targets.kit.mutants import mutant
 from dethrone.clusters.targets.zk_ephemeral.knobs import ZkKnobs
 from dethrone.clusters.targets.zk_ephemeral.tree import Change, Tree
 from dethrone.harness.core.clock import Ns
+
+SAFE = {"acks": "all", "min_insync_replicas": "2", "truncate": "epoch"}
 
 
 class Rules:
@@ -33,6 +37,14 @@ class Rules:
         del path
         return not exists
 
+    # Any version matches
+    @mutant(
+        "plain-no-compare-and-set",
+        answers=True,
+        says="the service ignores versions",
+        caught_by=(by.LEADER, by.COMPLETE, by.ACKED),
+        advised=SAFE,
+    )
     def version_matches(self, given: int, present: int) -> bool:
         """Compare-and-set; -1 matches any version."""
         return given in (-1, present)
@@ -84,6 +96,10 @@ class Rules:
         """The clock of a broker's pings."""
         return "mono"
 
+    # ZK-B9
+    @mutant(
+        "zk-b9-never-watches-again", answers=False, says="does not set a fired watch again", caught_by=(by.CONVERGES,)
+    )
     def rewatches(self) -> bool:
         """Whether a fired watch is set again."""
         return self.knobs.rewatch
@@ -125,6 +141,12 @@ class Rules:
         del isr
         return (node,)
 
+    @mutant(
+        "28-never-steps-down",
+        answers=False,
+        says="keeps leading when it lost its session, or contact",
+        caught_by=(by.CONVERGES,),
+    )
     def gives_up(self, why: Literal["expired", "disconnected", "other"]) -> bool:
         """What ends a leadership: an expired session, another owner; a lost connection only where the knob says so."""
         return self.knobs.step_down_on_disconnect if why == "disconnected" else True
@@ -194,6 +216,7 @@ class Rules:
         """How long the leader keeps an empty fetch waiting."""
         return self.knobs.fetch_wait_max
 
+    @mutant("harmless-small-batches", answers=4, says="sends fewer records at once")
     def records_max(self) -> int:
         """Records in one fetch reply."""
         return 64

@@ -11,10 +11,12 @@ Source: docs/sources.md, zk-ephemeral: ZooKeeper's programmer's guide, for sessi
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 from dethrone.clusters.targets.client_api import NotLeader, Refused
-from dethrone.clusters.targets.kit.files import Unreadable, append_ops, cut_ops
+from dethrone.clusters.targets.kit.core import FAR, KitCore, KitNode, status_of
+from dethrone.clusters.targets.kit.files import append_ops, cut_ops
 from dethrone.clusters.targets.zk_ephemeral import messages as m
 from dethrone.clusters.targets.zk_ephemeral.knobs import ZkKnobs
 from dethrone.clusters.targets.zk_ephemeral.rules import Rules
@@ -33,35 +35,23 @@ from dethrone.clusters.targets.zk_ephemeral.tree import (
 from dethrone.harness.core.clock import MS, Clocks, Ns
 from dethrone.harness.core.machine import (
     Await,
-    CoreEvent,
     CoreStatus,
-    Disk,
     DiskDone,
     DiskImage,
-    Effect,
     Glance,
-    Halt,
-    LogEnd,
-    Message,
     Note,
-    Reply,
-    Request,
-    Send,
+    SendFailed,
     SetTimer,
 )
-from dethrone.harness.core.rng import Rng
 
 ROLE = "COORDINATOR"
 EXPIRY = "expiry"
-_FAR: Ns = 1 << 62
 _EVENTS_MAX = 1000
 """Unseen watch events of one session; a client that misses this many re-reads everything at its next connection."""
 
 
 class _Live:
     """What the service remembers of a session while it runs."""
-
-    __slots__ = ("answer", "events", "heard", "n", "xid")
 
     def __init__(self, heard: Ns, xid: int) -> None:
         self.heard = heard
@@ -71,29 +61,12 @@ class _Live:
         self.n = 0
 
 
-class ServiceCore:
+class ServiceCore(KitNode, KitCore["ServiceCore"]):
     """See the module."""
 
-    __slots__ = (
-        "attempts",
-        "changes",
-        "counters",
-        "due",
-        "end",
-        "halted",
-        "knobs",
-        "later",
-        "live",
-        "me",
-        "now",
-        "rules",
-        "token",
-        "tree",
-        "wall",
-        "watches",
-    )
-
     def __init__(self, node: str, knobs: ZkKnobs, rules: Rules) -> None:
+        super().__init__()
+        self.node = self
         self.me = node
         self.knobs = knobs
         self.rules = rules
@@ -102,97 +75,64 @@ class ServiceCore:
         self.watches: dict[str, dict[int, None]] = {}
         self.attempts: dict[str, list[str]] = {}
         """Ephemeral path → who tried to create it since it was last deleted."""
-        self.counters: dict[str, int] = {}
         self.changes: list[Change] = []
-        self.later: list[Effect] = []
         self.end = 0
-        self.token = 0
-        self.due: Ns = _FAR
+        self.shows_from = 0
+        """Where among the effects of this event those begin that may show its changes."""
+        self.due: Ns = FAR
         self.now: Ns = 0
-        self.wall = knobs.service_clock == "wall"
-        self.halted = False
+        self.on_wall = knobs.service_clock == "wall"
 
     # --- core -----------------------------------------------------------------------------------------------------
 
-    def boot(self, disk: DiskImage, now: Clocks, rng: Rng, out: list[Effect]) -> None:
+    def load(self, disk: DiskImage) -> None:
         """Load the tree; every known session gets a fresh full timeout."""
-        del rng
-        self.now = now.wall if self.wall else now.mono
-        try:
-            self.tree, self.end, torn = self.rules.load_tree(lambda: load(disk))
-        except Unreadable as error:
-            self.halted = True
-            out.append(Halt(f"unreadable: {error}"))
-            return
+        self.now = self.wall if self.on_wall else self.mono
+        self.tree, self.end, torn = self.rules.load_tree(lambda: load(disk))
         if torn:
-            self._disk(out, cut_ops(TREE, self.end))
+            self.out.append(Await(self.batch(cut_ops(TREE, self.end))))
+        self.shows_from = len(self.out)
         for session, known in self.tree.sessions.items():
             self.live[session] = _Live(self.now, known.xid)
         self._change(Started(self.tree.starts + 1))
-        self._note("start", {"start": self.tree.starts, "sessions": len(self.live), "nodes": len(self.tree.nodes)})
+        self.note("start", {"start": self.tree.starts, "sessions": len(self.live), "nodes": len(self.tree.nodes)})
         self._arm()
-        self._flush(out)
 
-    def hear(self, src: str, body: Any, mono: Ns, wall: Ns, out: list[Effect]) -> None:
-        """Handle a message; what is overdue ends before anything that waited in a queue is heard."""
-        if self.halted:
-            return
-        self.now = now = wall if self.wall else mono
-        if now >= self.due:
-            self._expire()
-        kind = type(body)
-        if kind is m.Ping:
-            self._on_ping(src, body)
-        elif kind is m.Call:
-            self._on_call(src, body)
-        elif kind is m.Connect:
-            self._on_connect(src, body)
-        else:
-            self._note("violation", {"what": "unknown message", "from": src})
-        self._flush(out)
-
-    def ring(self, timer: str, mono: Ns, wall: Ns, out: list[Effect]) -> None:
-        """A timer is due: sessions that are overdue end."""
-        del timer
-        if self.halted:
-            return
-        self.now = now = wall if self.wall else mono
-        if now >= self.due:
-            self._expire()
-        self._flush(out)
-
-    def handle(self, event: CoreEvent, now: Clocks, rng: Rng, out: list[Effect]) -> None:
-        """Handle one event; what is overdue ends before anything that waited in a queue is heard."""
-        del rng
-        if type(event) is Message:
-            self.hear(event.src, event.body, now.mono, now.wall, out)
-            return
-        if self.halted:
-            return
-        self.now = now.wall if self.wall else now.mono
+    def _look(self) -> None:
+        """What is overdue ends before anything that waited in a queue is handled."""
+        self.now = self.wall if self.on_wall else self.mono
         if self.now >= self.due:
             self._expire()
-        if type(event) is DiskDone:
-            if event.error is not None:
-                self._note("persist_failed", {"file": TREE, "error": event.error})
-                if self.rules.on_persist_error(TREE) == "halt":
-                    self.halted = True
-                    self.later.append(Halt(f"{TREE}: {event.error}"))
-        elif type(event) is Request:
-            self._on_request(event)
-        self._flush(out)
+
+    def hears(self, src: str, body: Any) -> None:
+        """Handle a message."""
+        self._look()
+        super().hears(src, body)
+
+    def rings(self, timer: str) -> None:
+        """A timer is due: sessions that are overdue end."""
+        del timer
+        self._look()
+
+    def disk_done(self, done: DiskDone) -> None:
+        """A batch succeeded or failed."""
+        self._look()
+        if done.error is not None:
+            self.note("persist_failed", {"file": TREE, "error": done.error})
+            if self.rules.on_persist_error(TREE) == "halt":
+                self.halt(f"{TREE}: {done.error}")
+
+    def send_failed(self, event: SendFailed) -> None:
+        """A session ends by time alone."""
+        del event
+        self._look()
 
     def status(self, now: Clocks) -> CoreStatus:
         """Owners, partition states, sessions with age, watches. It has no term, no leader and no followers."""
-        clock = now.wall if self.wall else now.mono
+        clock = now.wall if self.on_wall else now.mono
         nodes = self.tree.nodes
-        return CoreStatus(
-            role=ROLE,
-            term=0,
-            leader=None,
-            voted_for=None,
-            log_end=LogEnd(),
-            commit=0,
+        return status_of(
+            self.glance(),
             counters=dict(self.counters),
             extra={
                 "start": self.tree.starts,
@@ -224,37 +164,37 @@ class ServiceCore:
             session = self.tree.session_last + 1
             self._change(Opened(session, src, body.timeout_ns, body.nonce))
             self.live[session] = _Live(self.now, 0)
-            self._note("session_open", {"session": session, "client": src, "timeout_ms": body.timeout_ns // MS})
+            self.note("session_open", {"session": session, "client": src, "timeout_ms": body.timeout_ns // MS})
             self._arm()
-        self._send(src, m.Connected(session, body.nonce, self.tree.starts))
+        self.send(src, m.Connected(session, body.nonce, self.tree.starts))
 
     def _on_ping(self, src: str, body: m.Ping) -> None:
         live = self.live.get(body.session)
         if live is None:
-            self._send(src, m.SessionExpired(body.session))
+            self.send(src, m.SessionExpired(body.session))
             return
         live.heard = self.now
-        self._send(src, m.Pong(body.session, self.tree.starts))
+        self.send(src, m.Pong(body.session, self.tree.starts))
         if live.events:
             self._seen(live, body)
             for event in live.events:
-                self._send(src, event)
+                self.send(src, event)
 
     def _on_call(self, src: str, body: m.Call) -> None:
         live = self.live.get(body.session)
         if live is None:
-            self._send(src, m.SessionExpired(body.session))
+            self.send(src, m.SessionExpired(body.session))
             return
         live.heard = self.now
         self._seen(live, body)
         if body.xid < live.xid:
             return
         if body.xid == live.xid and live.answer is not None:
-            self._send(src, live.answer)
+            self.send(src, live.answer)
             return
         live.xid = body.xid
         live.answer = self._answer(src, body)
-        self._send(src, live.answer)
+        self.send(src, live.answer)
 
     def _answer(self, src: str, call: m.Call) -> m.Answer:
         """Carry out one call. Events of watches that it fires are sent before its answer."""
@@ -271,14 +211,14 @@ class ServiceCore:
             if op.ephemeral:
                 self.attempts.setdefault(op.path, []).append(src)
             if not self.rules.may_create(exists=node is not None, path=op.path):
-                self._count("create_refused")
-                self._note("create_refused", {"path": op.path, "by": src, "owner": self._client(node)})
+                self.count("create_refused")
+                self.note("create_refused", {"path": op.path, "by": src, "owner": self._client(node)})
                 return self._told(call, m.NODE_EXISTS)
             owner = call.session if op.ephemeral else 0
             self._change(Stored(op.path, op.data, 0, owner, call.session, call.xid))
             if op.ephemeral:
-                self._count("create_ok")
-                self._note("ephemeral_created", {"path": op.path, "owner": src, "session": call.session})
+                self.count("create_ok")
+                self.note("ephemeral_created", {"path": op.path, "owner": src, "session": call.session})
             self._fire(op.path, m.NODE_CREATED)
             return self._told(call, m.OK)
         if node is None:
@@ -300,20 +240,22 @@ class ServiceCore:
             return m.Answer(call.session, call.xid, code, self.tree.starts)
         return m.Answer(call.session, call.xid, code, self.tree.starts, node.data, node.version, node.owner)
 
-    def _on_request(self, event: Request) -> None:
+    MESSAGES: ClassVar = {m.Ping: _on_ping, m.Call: _on_call, m.Connect: _on_connect}
+
+    def on_request(self, request: int, body: Any) -> None:
         """Clients belong to brokers; the owner of the leader node is the best hint there is."""
+        del body
+        self._look()
         node = self.tree.nodes.get(m.LEADER_PATH)
         owner: Any = node.data.get("id") if node is not None and isinstance(node.data, dict) else None
-        self.later.append(
-            Reply(event.id, NotLeader(owner) if isinstance(owner, str) else Refused("the coordination service"))
-        )
+        self.reply(request, NotLeader(owner) if isinstance(owner, str) else Refused("the coordination service"))
 
     # --- sessions and watches -------------------------------------------------------------------------------------
 
     def _expire(self) -> None:
         for session, known in list(self.tree.sessions.items()):
             if self.rules.expired(self.now - self.live[session].heard, known.timeout_ns):
-                self._note(
+                self.note(
                     "session_expired",
                     {
                         "session": session,
@@ -321,7 +263,7 @@ class ServiceCore:
                         "silence_ms": (self.now - self.live[session].heard) // MS,
                     },
                 )
-                self._count("sessions_expired")
+                self.count("sessions_expired")
                 self._end(session, "expiry")
         self._arm()
 
@@ -332,13 +274,13 @@ class ServiceCore:
         for watchers in self.watches.values():
             watchers.pop(session, None)
         if why == "close":
-            self._note("session_closed", {"session": session})
+            self.note("session_closed", {"session": session})
         for path in gone:
             self._deleted(path, why, ephemeral=True)
 
     def _deleted(self, path: str, why: str, *, ephemeral: bool) -> None:
         if ephemeral:
-            self._note("ephemeral_deleted", {"path": path, "why": why, "attempts": self.attempts.pop(path, [])})
+            self.note("ephemeral_deleted", {"path": path, "why": why, "attempts": self.attempts.pop(path, [])})
         self._fire(path, m.NODE_DELETED)
 
     def _fire(self, path: str, kind: str) -> None:
@@ -353,9 +295,9 @@ class ServiceCore:
             event = m.WatchFired(session, live.n, path, kind, self.tree.starts)
             if len(live.events) < _EVENTS_MAX:
                 live.events.append(event)
-            self._count("watches_fired")
-            self._note("watch_fired", {"path": path, "kind": kind, "client": known.client})
-            self._send(known.client, event)
+            self.count("watches_fired")
+            self.note("watch_fired", {"path": path, "kind": kind, "client": known.client})
+            self.send(known.client, event)
 
     def _seen(self, live: _Live, body: m.Ping | m.Call) -> None:
         if live.events and body.start == self.tree.starts and live.events[0].n <= body.seen:
@@ -368,11 +310,11 @@ class ServiceCore:
     def _arm(self) -> None:
         """The earliest moment at which a session can expire; pings move it back only when it is reached."""
         sessions = self.tree.sessions
-        due = min((self.live[session].heard + known.timeout_ns for session, known in sessions.items()), default=_FAR)
+        due = min((self.live[session].heard + known.timeout_ns for session, known in sessions.items()), default=FAR)
         if due != self.due:
             self.due = due
-            at = None if due == _FAR else due
-            self.later.append(SetTimer(EXPIRY, at, "wall" if self.wall else "mono"))
+            at = None if due == FAR else due
+            self.out.append(SetTimer(EXPIRY, at, "wall" if self.on_wall else "mono"))
 
     # --- effects --------------------------------------------------------------------------------------------------
 
@@ -381,37 +323,19 @@ class ServiceCore:
         if self.rules.stores(change):
             self.changes.append(change)
 
-    def _flush(self, out: list[Effect]) -> None:
+    def settle(self) -> None:
         """One batch for all changes of this event, then everything that shows them."""
-        later = self.later
+        at, self.shows_from = self.shows_from, 0
         if not self.changes:
-            if later:
-                out += later
-                later.clear()
             return
         data = encode(self.changes)
         self.changes.clear()
         ops = append_ops(TREE, data, self.rules.appends_at(self.end), sync=self.rules.syncs(TREE))
         self.end += len(data)
+        token = self.batch(ops)
         if self.rules.answers_after_persist():
-            self._disk(out, ops)
-            out += later
-        else:
-            out += later
-            self.token += 1
-            out.append(Disk(self.token, ops))
-        later.clear()
+            self.out[at:at] = (self.out.pop(), Await(token))
 
-    def _disk(self, out: list[Effect], ops: Any) -> None:
-        self.token += 1
-        out.append(Disk(self.token, ops))
-        out.append(Await(self.token))
-
-    def _send(self, to: str, body: m.ZkMessage) -> None:
-        self.later.append(Send(to, body))
-
-    def _note(self, name: str, data: dict[str, Any]) -> None:
-        self.later.append(Note(name, 0, ROLE, data))
-
-    def _count(self, name: str) -> None:
-        self.counters[name] = self.counters.get(name, 0) + 1
+    def note(self, name: str, data: Mapping[str, Any]) -> None:
+        """A trace event; there is no term."""
+        self.out.append(Note(name, 0, ROLE, data))

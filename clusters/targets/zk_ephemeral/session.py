@@ -59,24 +59,6 @@ class Owner(Protocol):
 class Session:
     """See the module. ``contact``: when the service was last heard."""
 
-    __slots__ = (
-        "contact",
-        "current",
-        "id",
-        "nonce",
-        "owner",
-        "queue",
-        "rules",
-        "seen",
-        "service",
-        "start",
-        "state",
-        "then",
-        "timeout",
-        "waiting_events",
-        "xid",
-    )
-
     def __init__(self, owner: Owner, service: str, rules: Rules, timeout: Ns) -> None:
         self.owner = owner
         self.service = service

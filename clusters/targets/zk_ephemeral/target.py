@@ -8,18 +8,16 @@ and a leader that steps down when it loses contact). One member is the coordinat
 
 from __future__ import annotations
 
-from dethrone.clusters.targets.kit.mutants import MutantTable
+from dethrone.clusters.targets.kit.mutants import planted
 from dethrone.clusters.targets.kit.target import KitTarget
+from dethrone.clusters.targets.zk_ephemeral import planted_bugs, rules
 from dethrone.clusters.targets.zk_ephemeral.broker import BrokerCore
 from dethrone.clusters.targets.zk_ephemeral.knobs import KNOBS, ZkKnobs
 from dethrone.clusters.targets.zk_ephemeral.messages import ZkMessage
 from dethrone.clusters.targets.zk_ephemeral.rules import Rules
 from dethrone.clusters.targets.zk_ephemeral.service import ServiceCore
-from dethrone.clusters.targets.zk_ephemeral.variants import VARIANTS
 from dethrone.clusters.targets.zk_ephemeral.witness import ZkWitness
 from dethrone.harness.core.machine import Core
-
-MUTANTS = MutantTable(KNOBS, Rules, VARIANTS)
 
 
 def make_core(node: str, members: tuple[str, ...], knobs: ZkKnobs, rules: Rules) -> Core:
@@ -37,7 +35,8 @@ def make_core(node: str, members: tuple[str, ...], knobs: ZkKnobs, rules: Rules)
 
 TARGET = KitTarget(
     KNOBS,
-    MUTANTS,
+    Rules,
+    planted(rules, planted_bugs),
     message=ZkMessage,
     core=make_core,
     witness=lambda node, members: ZkWitness(node, serves=node == members[-1]),

@@ -86,8 +86,6 @@ class Known(msgspec.Struct):
 class Tree:
     """Nodes and sessions."""
 
-    __slots__ = ("nodes", "session_last", "sessions", "starts")
-
     def __init__(self) -> None:
         self.nodes: dict[str, Znode] = {}
         self.sessions: dict[int, Known] = {}

@@ -37,8 +37,6 @@ _DECODER = msgspec.json.Decoder(m.Record)
 class LogWitness:
     """The log of one broker; what decides its elections is seen by those that derive from this."""
 
-    __slots__ = ("_log",)
-
     def __init__(self) -> None:
         self._log = RecordLogWatch(LOG, _parse)
 
@@ -64,8 +62,6 @@ class LogWitness:
 
 class ZkWitness(LogWitness):
     """The witness of one node."""
-
-    __slots__ = ("_asked", "_commands", "_commit", "_granted", "_led", "_node", "_published", "_serves")
 
     def __init__(self, node: str, *, serves: bool = False) -> None:
         super().__init__()

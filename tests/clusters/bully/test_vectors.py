@@ -132,7 +132,7 @@ def test_more_than_half_of_the_votes_make_a_primary_and_a_veto_outweighs_them():
     assert voted(1, 0).role == "PRIMARY"
     assert voted(1, -10_000).role == "SECONDARY"
     lost = voted(0, 0)
-    assert (lost.role, lost.core.form.lease) == ("SECONDARY", None)
+    assert (lost.role, lost.core.lease) == ("SECONDARY", None)
 
 
 def test_a_tie_of_logs_waits_once_for_a_random_time():
@@ -219,9 +219,9 @@ def test_a_follower_drops_what_follows_the_common_point():
     assert node.sent(m.Stored) == [("n4", m.Stored(10, 1, 1, fits=False))]
     node.hear("n4", m.Entries(10, 2, 1, 1, (Record(2, 7, Append("k", 9)),), 2, 0))
     assert "rollback" in node.said()
-    assert [one.epoch for one in node.core.data.log.records] == [1, 7]
+    assert [one.epoch for one in node.core.log.entries] == [1, 7]
     node.hear("n5", m.Entries(9, 5, 0, 0, old, 3, 0))
-    assert node.core.data.log.end == 2
+    assert node.core.log.end == 2
 
 
 def test_a_follower_refuses_writes_and_no_node_serves_what_is_not_served():

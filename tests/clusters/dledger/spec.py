@@ -59,7 +59,7 @@ class World(world.World):
         return node.committed + 1
 
     def end(self, node):
-        return node.log.end + 1
+        return node.log.last + 1
 
     def entry(self, node, index):
         return node.log.entries[index - 1].term + 1, node.log.digests[index - 1]

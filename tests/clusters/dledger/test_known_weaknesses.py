@@ -63,7 +63,7 @@ def test_b1_a_lagging_node_with_a_higher_term_never_comes_back(seed):
     world.run(300_000)
     assert world.leader() == leader
     node = world.boxes[lagging].node
-    assert (node.role, node.leader, node.log.end) == ("CANDIDATE", None, 0)
+    assert (node.role, node.leader, node.log.last) == ("CANDIDATE", None, 0)
     cases = [note.data["case"] for note in world.boxes[lagging].notes if note.name == "campaign_result"]
     assert set(cases) <= {3, 4}
     assert cases.count(4) > 20
@@ -155,7 +155,7 @@ def lagging_candidate(**knobs):
         world.prepare(name, term=2, voted_for="A", log=log)
         world.start(name)
     world.hold = lambda src, dst, body: dst == "C" and getattr(body, "type", "") == "APPEND" and body.entry.index > 1
-    assert world.run(10_000, until=lambda: world.leader() == "A" and world.boxes["C"].node.log.end == 1)
+    assert world.run(10_000, until=lambda: world.leader() == "A" and world.boxes["C"].node.log.last == 1)
     world.restart("B")
     world.run(5000)
     assert world.boxes["A"].node.committed == 3
@@ -372,7 +372,7 @@ def old_entry_on_a_majority(**knobs):
         world.prepare(name, term=term, log=log)
     world.start("A")
     world.start("B")
-    assert world.run(20_000, until=lambda: world.leader() == "A" and world.boxes["B"].node.log.end == 1)
+    assert world.run(20_000, until=lambda: world.leader() == "A" and world.boxes["B"].node.log.last == 1)
     world.run(2000)
     committed = world.boxes["A"].node.committed
     world.kill("A")
@@ -433,7 +433,7 @@ def test_l3_a_deposed_leader_counts_comparisons_of_a_newer_term(checks):
     world.hold = apart
     world.request("A", Append("k", "z"))  # stored by A and D
     world.run(100)
-    assert [box.node.log.end for box in world.boxes.values()] == [1, 0, 0, 1, 0]
+    assert [box.node.log.last for box in world.boxes.values()] == [1, 0, 0, 1, 0]
     world.pause("A")
     world.isolate("A")  # what was queued for it would depose it at once
     world.isolate("D")
@@ -446,7 +446,7 @@ def test_l3_a_deposed_leader_counts_comparisons_of_a_newer_term(checks):
     world.isolate("E")
     world.hold = apart
     forced(world, "D")
-    assert world.run(10_000, until=lambda: world.boxes["B"].node.log.end == 1)
+    assert world.run(10_000, until=lambda: world.boxes["B"].node.log.last == 1)
     world.hold = lambda src, dst, body: src + dst == "DC" and getattr(body, "type", "") in STORING
     world.heal()
     world.isolate("E")
@@ -475,7 +475,7 @@ def test_l4_a_power_cut_takes_an_entry_that_was_pushed_and_its_place_is_given_ag
     world.sever(leader, c)
     world.hold = lambda src, dst, body: isinstance(body, PushEntryResponse) and dst == leader
     world.request(leader, Append("k", "x"))
-    assert world.run(1000, until=lambda: world.boxes[b].node.log.end == 1)
+    assert world.run(1000, until=lambda: world.boxes[b].node.log.last == 1)
     term = world.boxes[leader].node.term
     world.kill(leader, power=True)
     world.hold = None
@@ -484,7 +484,7 @@ def test_l4_a_power_cut_takes_an_entry_that_was_pushed_and_its_place_is_given_ag
     world.start(leader)
     assert world.run(5000, until=lambda: world.leader() == leader)
     assert world.boxes[leader].node.term == term
-    assert world.boxes[leader].node.log.end == (0 if broken else 1)
+    assert world.boxes[leader].node.log.last == (0 if broken else 1)
     world.request(leader, Append("k", "y"))
     world.run(1000)
     assert world.judge.logs_match() != broken

@@ -82,7 +82,7 @@ def test_an_append_without_a_majority_is_unknown_after_its_time_and_its_entry_st
     assert number not in one.replies()
     one.run(20)
     assert one.replies()[number] == Unknown("502 WAIT_QUORUM_ACK_TIMEOUT")
-    assert one.node.log.end == 0
+    assert one.node.log.last == 0
 
 
 @pytest.mark.parametrize(("answers", "code"), [(True, "501 TERM_CHANGED"), (False, None)])
@@ -324,7 +324,7 @@ def test_pushes_need_a_follower_its_term_and_its_leader():
         assert one.pushed(kind, entry, term=3)[0].code == m.INCONSISTENT_TERM
         assert one.pushed(kind, entry, term=5)[0].code == m.INCONSISTENT_TERM
         assert one.pushed(kind, entry, src="C")[0].code == m.INCONSISTENT_LEADER
-        assert one.node.log.end == -1
+        assert one.node.log.last == -1
 
 
 def test_upstreams_check_is_for_append_and_truncate_only():
@@ -342,7 +342,7 @@ def test_the_next_entry_is_stored_and_answered_and_commits_what_the_leader_says(
     (answer,) = one.pushed("APPEND", entries(4, first=1)[0], commit=0)
     assert (answer.code, answer.term, answer.index, answer.count) == (m.SUCCESS, 4, 1, 1)
     assert (answer.begin_index, answer.end_index) == (0, 1)
-    assert (one.node.log.end, one.node.end_term, one.node.committed) == (1, 4, 0)
+    assert (one.node.log.last, one.node.end_term, one.node.committed) == (1, 4, 0)
     one.pushed("COMMIT", commit=99)
     assert one.node.committed == 1
 
@@ -408,7 +408,7 @@ def test_a_truncation_drops_all_behind_it_and_writes_what_differs_or_is_missing(
     one = follower((1, 2, 2))
     one.pushed("COMPARE", one.node.log.entries[0])
     (answer,) = one.pushed("TRUNCATE", one.node.log.entries[0])
-    assert (answer.code, one.node.log.end, one.node.end_term) == (m.SUCCESS, 0, 1)
+    assert (answer.code, one.node.log.last, one.node.end_term) == (m.SUCCESS, 0, 1)
     assert one.notes("truncate")[0] == {"to": 1, "dropped": [[2, 3], [3, 3]]}
     (answer,) = one.pushed("TRUNCATE", entries(3, first=0)[0])
     assert (answer.code, [entry.term for entry in one.node.log.entries]) == (m.SUCCESS, [3])
@@ -424,7 +424,7 @@ def test_a_truncation_of_committed_entries_is_obeyed_and_noted():
     one.pushed("COMPARE", one.node.log.entries[0])
     one.pushed("TRUNCATE", one.node.log.entries[0])
     assert one.notes("violation")
-    assert (one.node.log.end, one.node.committed, one.node.machine.read("k")) == (0, 0, [0])
+    assert (one.node.log.last, one.node.committed, one.node.machine.read("k")) == (0, 0, [0])
 
 
 def test_pushes_that_were_overtaken_by_a_comparison_are_dropped():
@@ -433,7 +433,7 @@ def test_pushes_that_were_overtaken_by_a_comparison_are_dropped():
     assert one.pushed("TRUNCATE", one.node.log.entries[0], opaque=49) == []
     assert one.pushed("APPEND", entries(4, first=2)[0], opaque=49) == []
     assert one.pushed("COMPARE", one.node.log.entries[0], opaque=50) == []
-    assert one.node.log.end == 1
+    assert one.node.log.last == 1
     fresh = follower((1, 2))  # no comparison in this life of the follower: nothing may be cut
     assert fresh.pushed("TRUNCATE", fresh.node.log.entries[0], opaque=49) == []
     other_life = 1 << 30

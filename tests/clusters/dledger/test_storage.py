@@ -10,7 +10,6 @@ from dethrone.clusters.targets.dledger.messages import Entry, Noop
 from dethrone.clusters.targets.dledger.storage import (
     LOG,
     TERM,
-    Recovered,
     TermState,
     Unreadable,
     read_log,
@@ -19,6 +18,7 @@ from dethrone.clusters.targets.dledger.storage import (
     term_bytes,
     term_ops,
 )
+from dethrone.clusters.targets.kit.files import Recovered
 from dethrone.harness.core.machine import Fsync, Rename, Unlink, Write
 from tests.clusters.dledger.spec import One, disk, entries
 from tests.world.disk import Disk
@@ -85,7 +85,7 @@ def test_a_log_reads_back(drawn):
     terms = sorted(term for term, _ in drawn)
     log = [Entry(i, terms[i], command) for i, (_, command) in enumerate(drawn)]
     found = read_log(b"".join(record(entry)[0] for entry in log))
-    assert (found.entries, found.cut) == (log, 0)
+    assert (found.entries, found.torn) == (log, False)
     assert found.digests == [record(entry)[1] for entry in log]
 
 
@@ -95,7 +95,7 @@ def test_a_torn_tail_is_cut_at_the_last_whole_record(missing):
     torn = whole[: max(0, len(whole) - missing)]
     found = read_log(torn)
     assert [entry.term for entry in found.entries] == [1, 1, 2][: len(found.entries)]
-    assert (found.ends[-1] if found.ends else 0) + found.cut == len(torn)
+    assert found.torn == ((found.ends[-1] if found.ends else 0) < len(torn))
 
 
 @given(st.data())
@@ -116,7 +116,7 @@ def test_indexes_that_skip_and_terms_that_fall_end_the_log():
 
 def test_a_cut_log_is_cut_on_disk_before_the_node_says_anything():
     one = One(image={**disk(3), LOG: content(1, 2) + b"torn"}, slow=False)
-    assert (one.node.log.end, one.notes("recovered")[0]) == (1, {"end": 2, "cut": True, "checkpoint": 0})
+    assert (one.node.log.last, one.notes("recovered")[0]) == (1, {"end": 2, "cut": True, "checkpoint": 0})
     write = next(op for op in one.out[0].ops if isinstance(op, Write) and op.path == LOG)
     assert (write.offset, write.data, write.truncate) == (len(content(1, 2)), b"", True)
 
@@ -129,28 +129,28 @@ def test_the_file_is_always_what_was_taken_and_stored_is_never_beyond_it(steps):
     term = 0
     for verb, number in steps:
         if verb == "append":
-            log.append(Entry(log.end + 1, term, Append("k", number)))
-        elif verb == "cut" and log.end >= 0:
-            log.cut(min(number, log.end) - 1)
+            log.append(Entry(log.last + 1, term, Append("k", number)))
+        elif verb == "cut" and log.last >= 0:
+            log.cut(min(number, log.last))
             term += 1
         elif verb == "take" and log.target is None and log.waits():
-            waiting = list(log.take())
+            waiting = list(log.take_ops())
         elif verb == "done" and log.target is not None:
             for op in waiting:
                 files.carry_out(op)
             waiting = []
             log.done()
         held = read_log(files.shown.get(LOG, b""))
-        assert held.cut == 0
+        assert not held.torn
         assert held.entries[: log.stored + 1] == log.entries[: log.stored + 1]
-    for op in [*waiting, *log.take()]:
+    for op in [*waiting, *log.take_ops()]:
         files.carry_out(op)
     assert read_log(files.shown.get(LOG, b"")).entries == log.entries
 
 
 def test_a_log_that_was_read_goes_on_where_it_ended():
     log = Log(sync=False)
-    log.load(Recovered(entries(1, 2), ["a", "b"], [10, 20], 0))
+    log.load(Recovered(entries(1, 2), ["a", "b"], [10, 20], torn=False))
     log.append(Entry(2, 3, Noop()))
-    (write,) = log.take()
+    (write,) = log.take_ops()
     assert (write.offset, log.due_batch()) == (20, 1)

@@ -10,13 +10,12 @@ from dethrone.clusters.targets.dledger.rules import Rules
 from dethrone.clusters.targets.dledger.storage import TermState
 from dethrone.clusters.targets.dledger.tally import Campaign
 from dethrone.clusters.targets.dledger.target import TARGET
-from dethrone.clusters.targets.dledger.variants import VARIANTS
 from dethrone.harness.core.machine import Message
 from dethrone.harness.core.rng import Rng
 from tests.clusters.dledger.spec import World
 from tests.clusters.dledger.test_known_weaknesses import old_entry_on_a_majority
 
-HARMLESS = [name for name in VARIANTS if name.startswith("harmless")]
+HARMLESS = [name for name in TARGET.planted if name.startswith("harmless")]
 
 
 def tally(**counts):
@@ -84,15 +83,15 @@ VECTORS = {
 
 
 def test_every_variant_has_a_vector():
-    assert set(VECTORS) == set(VARIANTS)
-    assert set(TARGET.variants()) == set(VARIANTS)
+    assert set(VECTORS) == set(TARGET.planted)
+    assert set(TARGET.variants()) == set(TARGET.planted)
     assert len(HARMLESS) == 5
 
 
-@pytest.mark.parametrize("name", VARIANTS)
+@pytest.mark.parametrize("name", TARGET.planted)
 def test_a_variant_differs_from_the_honest_build_in_its_rule(name):
-    knobs = KNOBS.parse(VARIANTS[name].needs)
-    assert VECTORS[name](Rules(knobs)) != VECTORS[name](VARIANTS[name].rules(knobs))
+    knobs = KNOBS.parse(TARGET.planted[name].needs)
+    assert VECTORS[name](Rules(knobs)) != VECTORS[name](TARGET.planted[name].rules(knobs))
 
 
 def test_10_a_tail_that_was_pushed_before_it_was_written_gets_another_content():

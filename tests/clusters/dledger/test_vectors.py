@@ -173,7 +173,7 @@ def test_votes_wait_for_the_disk_in_the_order_of_their_effects():
 def test_the_start_takes_what_the_disk_holds(image, expected):
     one = One(image=image)
     node = one.node
-    assert (node.term, node.voted_for, node.log.end, node.end_term) == expected
+    assert (node.term, node.voted_for, node.log.last, node.end_term) == expected
     assert (node.role, node.leader, node.known_max_term, node.flag) == ("CANDIDATE", None, -1, False)
     assert (node.committed, node.last_result) == (-1, "WAIT_TO_REVOTE")
     one.run(10)

@@ -78,10 +78,10 @@ class World(world.World):
         return node.role == "LEADER"
 
     def end(self, node):
-        return node.log.right
+        return node.log.end
 
     def entry(self, node, index):
-        return node.log.term_at(index - 1), node.log.digests[index - 1]
+        return node.log.term_at(index), node.log.digests[index - 1]
 
     def voters(self, node):
         return node.voters

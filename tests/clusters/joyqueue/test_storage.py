@@ -68,7 +68,7 @@ def test_every_restart_is_a_follower_with_term_and_vote_of_the_disk_and_no_leade
     one = One(image=image)
     group = one.group
     assert (group.role, group.term, group.voted_for, group.leader) == ("FOLLOWER", term, voted_for, None)
-    assert group.log.right == right
+    assert group.log.end == right
     assert "start" in names(one.booted)
     assert group.reset_at == one.now
 

@@ -9,7 +9,6 @@ from dethrone.clusters.targets.joyqueue.knobs import KNOBS
 from dethrone.clusters.targets.joyqueue.rules import Rules
 from dethrone.clusters.targets.joyqueue.storage import Stored, metadata_bytes
 from dethrone.clusters.targets.joyqueue.target import TARGET
-from dethrone.clusters.targets.joyqueue.variants import VARIANTS
 from dethrone.harness.core.clock import SECOND
 from dethrone.harness.core.rng import Rng
 from tests.clusters.joyqueue.spec import One, World, metadata_of
@@ -68,21 +67,22 @@ VECTORS = {
 
 
 def words_of(name):
-    needs = {key: word for key, word in VARIANTS[name].needs.items() if word != "*"}
-    return {**needs, **VARIANTS[name].advised, **({"learners": "E"} if "learners" in VARIANTS[name].needs else {})}
+    bug = TARGET.planted[name]
+    needs = {key: word for key, word in bug.needs.items() if word != "*"}
+    return {**needs, **bug.advised, **({"learners": "E"} if "learners" in bug.needs else {})}
 
 
 def test_every_variant_has_a_vector_and_a_sentence():
-    assert set(VECTORS) == set(VARIANTS)
-    assert set(TARGET.variants()) == set(VARIANTS)
-    assert len([name for name in VARIANTS if name.startswith("harmless")]) == 5
+    assert set(VECTORS) == set(TARGET.planted)
+    assert set(TARGET.variants()) == set(TARGET.planted)
+    assert len([name for name in TARGET.planted if name.startswith("harmless")]) == 5
     assert all(TARGET.variants().values())
 
 
-@pytest.mark.parametrize("name", VARIANTS)
+@pytest.mark.parametrize("name", TARGET.planted)
 def test_a_variant_differs_from_the_honest_build_in_its_rule(name):
     knobs = KNOBS.parse(words_of(name))
-    assert VECTORS[name](Rules(knobs)) != VECTORS[name](VARIANTS[name].rules(knobs))
+    assert VECTORS[name](Rules(knobs)) != VECTORS[name](TARGET.planted[name].rules(knobs))
 
 
 # --- sequences --------------------------------------------------------------------------------------------------

@@ -379,7 +379,7 @@ def test_another_term_before_the_entries_is_answered_with_one_entry_back():
     one = One(term=3, log=(1, 1))
     reply = answer(one.hear_append("B", 3, start=2, prev_term=2, new=entries(3)))
     assert (reply.success, reply.next_position) == (False, -1)
-    assert one.group.log.right == 2
+    assert one.group.log.end == 2
 
 
 def test_conflicting_entries_are_removed_and_equal_ones_kept():
@@ -388,7 +388,7 @@ def test_conflicting_entries_are_removed_and_equal_ones_kept():
     assert [entry.term for entry in one.group.log.entries] == [1, 2, 3]
     assert note(out, "truncate")["from"] == 3
     same = one.hear_append("B", 3, start=1, prev_term=1, new=entries(2, first=2))
-    assert one.group.log.right == 3
+    assert one.group.log.end == 3
     assert "truncate" not in names(same)
 
 
@@ -500,8 +500,8 @@ def test_clients_of_several_groups_are_told_no_index_for_it_means_nothing_to_the
         assert group.role == "LEADER"
     (reply,) = replies(one.ask(Put("k", 1)))
     assert reply == Ok(None)
-    assert sum(group.log.right for group in one.core.groups) == 1
-    assert one.core.group_of("k").log.right == 1
+    assert sum(group.log.end for group in one.core.groups) == 1
+    assert one.core.group_of("k").log.end == 1
 
 
 # --- hand-over --------------------------------------------------------------------------------------------------
@@ -561,7 +561,7 @@ def test_learners_neither_campaign_nor_are_asked_but_they_replicate():
     learner = One(members="ABCD", node="D", learners="D")
     assert "election" not in timers(learner.booted)
     learner.hear_append("A", 1, new=entries(1))
-    assert (learner.group.leader, learner.group.log.right) == ("A", 1)
+    assert (learner.group.leader, learner.group.log.end) == ("A", 1)
     one = One(members="ABCD", learners="D")
     assert [to for to, _ in sent(one.expire(), VoteRequest)] == ["B", "C"]
     one = One(members="ABCD", learners="D")

@@ -99,7 +99,7 @@ class World(world.World):
         return node.log.end
 
     def entry(self, node, index):
-        return node.log.records[index - 1].epoch, node.log.digests[index - 1]
+        return node.log.entries[index - 1].epoch, node.log.digests[index - 1]
 
     def voters(self, node):
         return self.knobs.voters(self.names)
@@ -175,7 +175,7 @@ class One(bench.Bench):
         """A replica fetches from there."""
         node = self.node
         if last_epoch is None:
-            last_epoch = node.log.records[offset - 1].epoch if offset else 0
+            last_epoch = node.log.entries[offset - 1].epoch if offset else 0
         replica = node.ids.get(src, 99)
         return self.hear(
             src, FetchRequest(correlation, replica, CLUSTER, wait, epoch or node.epoch, offset, last_epoch)

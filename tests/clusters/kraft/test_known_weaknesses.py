@@ -12,7 +12,7 @@ from dethrone.clusters.targets.kraft.messages import (
 )
 from dethrone.clusters.targets.kraft.rules import LEADER
 from dethrone.clusters.targets.kraft.storage import STATE
-from dethrone.clusters.targets.kraft.target import MUTANTS, TARGET
+from dethrone.clusters.targets.kraft.target import TARGET
 from dethrone.harness.core.clock import MS
 from dethrone.harness.core.rng import Rng
 from tests.clusters.kraft.spec import World
@@ -214,7 +214,7 @@ def test_kr_b7_killing_the_leader_of_five_makes_several_candidates_and_several_r
 
 
 def test_after_many_rounds_in_vain_the_back_off_is_its_maximum_for_everybody_and_parts_nobody_any_more():
-    rules = MUTANTS.rules(None, TARGET.knobs({}, profile="kraft"))
+    rules = TARGET.mutants.rules(None, TARGET.knobs({}, profile="kraft"))
 
     def drawn(retries):
         rng = Rng(retries)

@@ -336,7 +336,7 @@ def test_an_observer_that_happens_to_ask_the_leader_uses_its_answer():
 def test_a_new_leader_appends_a_record_of_its_epoch_and_tells_all_voters_until_they_know():
     one = One(disk(3))
     out = one.lead(votes="B")
-    record = one.node.log.records[-1]
+    record = one.node.log.entries[-1]
     assert (record.offset, record.epoch) == (0, 4)
     assert record.command == LeaderChange(A, (A, B, C), (A, B))
     assert {to for to, _ in sent(out, BeginQuorumEpochRequest)} == {"B", "C"}

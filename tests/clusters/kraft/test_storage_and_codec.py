@@ -122,7 +122,7 @@ def test_batches_of_appends_and_cuts_leave_on_disk_what_is_in_memory(steps, lazy
     log, files = Log(), Disk()
     for step in steps:
         if step > 0:
-            log.append(Record(log.end, max(step, log.last_epoch), Get("k")))
+            log.append(Record(log.end, max(step, log.last_term), Get("k")))
         elif log.end + step >= 0:
             log.cut(log.end + step)
         if not lazy:
@@ -132,7 +132,7 @@ def test_batches_of_appends_and_cuts_leave_on_disk_what_is_in_memory(steps, lazy
         files.carry_out(op)
     again = Log()
     again.load(read_log(files.shown.get(LOG, b"")))
-    for field in ("records", "digests", "ends", "epochs", "starts", "end", "last_epoch"):
+    for field in ("entries", "digests", "ends", "terms", "starts", "end", "last_term"):
         assert getattr(again, field) == getattr(log, field), field
 
 
@@ -140,7 +140,7 @@ def test_the_end_of_an_epoch_is_where_the_next_one_begins():
     log = Log()
     for record in records(2, 2, 5):
         log.append(record)
-    assert [log.end_of_epoch(epoch) for epoch in (1, 2, 4, 5, 9)] == [(0, 0), (2, 2), (2, 2), (5, 3), (5, 3)]
+    assert [log.end_of_term(epoch) for epoch in (1, 2, 4, 5, 9)] == [(0, 0), (2, 2), (2, 2), (5, 3), (5, 3)]
 
 
 # --- knobs ----------------------------------------------------------------------------------------------------------

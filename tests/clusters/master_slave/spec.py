@@ -91,7 +91,7 @@ def send(world, name, value):
 
 def values(world, name):
     """What a broker's log holds."""
-    return [one.command.value for one in world.boxes[name].core.log.records]
+    return [one.command.value for one in world.boxes[name].core.log.entries]
 
 
 def routes(world, server="ns"):

@@ -10,7 +10,6 @@ from dethrone.clusters.targets.nacos.knobs import KNOBS
 from dethrone.clusters.targets.nacos.messages import BeatAnswer, RaftPeer
 from dethrone.clusters.targets.nacos.rules import Rules
 from dethrone.clusters.targets.nacos.target import TARGET
-from dethrone.clusters.targets.nacos.variants import VARIANTS
 from dethrone.harness.core.errors import ConfigError
 from dethrone.harness.core.machine import Fsync, Unlink
 from dethrone.harness.core.rng import Rng
@@ -51,23 +50,23 @@ ASKED = {
 
 
 def test_every_bug_is_asked_for_its_rule():
-    assert {name for name, one in VARIANTS.items() if one.caught_by} == set(ASKED)
-    assert len([name for name in VARIANTS if name.startswith("harmless-")]) == 5
+    assert {name for name, one in TARGET.planted.items() if one.caught_by} == set(ASKED)
+    assert len([name for name in TARGET.planted if name.startswith("harmless-")]) == 5
 
 
 @pytest.mark.parametrize("name", ASKED)
 def test_a_bug_breaks_its_rule_and_leaves_the_others(name):
-    broken, honest = VARIANTS[name].rules(MENDED), Rules(MENDED)
+    broken, honest = TARGET.planted[name].rules(MENDED), Rules(MENDED)
     differing = {one for one, ask in ASKED.items() if ask(broken) != ask(honest)}
     related = {"21-majority-of-responders", "22-half-is-enough"} if name.startswith("22") else set()
     assert name in differing
     assert differing - {name} <= related | {"plain-wants-every-vote"}
 
 
-@pytest.mark.parametrize("name", [name for name in VARIANTS if name.startswith("harmless-")])
+@pytest.mark.parametrize("name", [name for name in TARGET.planted if name.startswith("harmless-")])
 def test_a_harmless_build_breaks_none_of_these_rules(name):
-    assert all(ask(VARIANTS[name].rules(MENDED)) == ask(Rules(MENDED)) for ask in ASKED.values())
-    assert VARIANTS[name].rules(MENDED).leader_due_ms(Rng(3)) >= 15_000
+    assert all(ask(TARGET.planted[name].rules(MENDED)) == ask(Rules(MENDED)) for ask in ASKED.values())
+    assert TARGET.planted[name].rules(MENDED).leader_due_ms(Rng(3)) >= 15_000
 
 
 def test_a_bug_of_the_mended_protocol_shows_nothing_in_the_original():

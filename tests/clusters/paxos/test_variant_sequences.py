@@ -11,7 +11,7 @@ from dethrone.checkers.agreement import CHECKER
 from dethrone.clusters.targets.client_api import Learn
 from dethrone.clusters.targets.paxos.messages import Accepted, Ask, Nack, Prepare, Promise, Told
 from dethrone.clusters.targets.paxos.storage import FILE
-from dethrone.clusters.targets.paxos.variants import VARIANTS
+from dethrone.clusters.targets.paxos.target import TARGET
 from dethrone.harness.core.rng import Rng
 from tests.clusters.paxos.histories import history, plan
 from tests.clusters.paxos.script import Script
@@ -341,7 +341,7 @@ def test_52_a_wall_clock_that_steps_back_leaves_the_epochs_without_a_leader():
     assert not leaders["52-timers-on-wall-clock"]
 
 
-@pytest.mark.parametrize("name", [name for name in VARIANTS if name.startswith("harmless-")])
+@pytest.mark.parametrize("name", [name for name in TARGET.planted if name.startswith("harmless-")])
 def test_harmless_builds_break_nothing(name):
     for seed in range(10):
         for log, profile in ((False, "paxos"), (True, "paxos-election")):
@@ -351,4 +351,4 @@ def test_harmless_builds_break_nothing(name):
 
 def test_every_bug_has_its_sequence():
     told = set(SEQUENCES) | {"21-majority-of-reachable", "52-timers-on-wall-clock"}
-    assert told == {name for name, one in VARIANTS.items() if one.caught_by}
+    assert told == {name for name, one in TARGET.planted.items() if one.caught_by}

@@ -41,7 +41,7 @@ class World(world.World):
         return node.leading is not None
 
     def end(self, node):
-        return node.log.last_index
+        return node.log.end
 
     def entry(self, node, index):
         return node.log.term_at(index), node.log.digests[index - 1]
@@ -94,7 +94,7 @@ class One(bench.Bench):
     def follow(self, leader="B", *, term=None, **more):
         """Hear a heartbeat of that leader, matching the own log."""
         log, term = self.node.log, self.node.term if term is None else term
-        return self.hear(leader, heartbeat(leader, term, log.last_index, log.last_term, **more))
+        return self.hear(leader, heartbeat(leader, term, log.end, log.last_term, **more))
 
     def lead(self, *, votes="BC"):
         """Win an election with those votes and commit nothing yet."""

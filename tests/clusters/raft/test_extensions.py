@@ -12,7 +12,7 @@ from tests.world.effects import answer, names, note, replies, sent
 def ack(one, src, *, seq=None, ok=True, index=None):
     node = one.node
     seq = node.leading.seq if seq is None else seq
-    return one.hear(src, AppendReply(node.term, ok, node.log.last_index if index is None else index, 0, seq))
+    return one.hear(src, AppendReply(node.term, ok, node.log.end if index is None else index, 0, seq))
 
 
 def leader(**more):

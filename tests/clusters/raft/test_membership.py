@@ -192,7 +192,7 @@ def test_random_changes_transfers_and_faults_stay_safe_and_heal(seed):
             return False
         node = world.boxes[leader].node
         followers = [world.boxes[name].node for name in node.voters]
-        return all(f.leader == leader and f.commit == node.log.last_index for f in followers)
+        return all(f.leader == leader and f.commit == node.log.end for f in followers)
 
     assert world.run(8000, until=healed)
     assert world.problems == []
@@ -206,7 +206,7 @@ def test_a_learner_grants_votes_but_never_campaigns_and_never_counts():
     one.hear("B", heartbeat("B", 2, new=(Entry(1, 2, Config(("A", "B"), ("C",))),)))
     one.lead(votes="B")
     one.ask(Append("k", 1))
-    one.hear("C", AppendReply(one.node.term, True, one.node.log.last_index, 0, one.node.leading.seq))
+    one.hear("C", AppendReply(one.node.term, True, one.node.log.end, 0, one.node.leading.seq))
     assert one.node.commit == 0
     assert one.now > 10_000 * MS
 
@@ -221,7 +221,7 @@ def test_variant_23_is_elected_by_a_learner():
         follower = next(name for name in "ABC" if name != leader)
         third = next(name for name in "ABC" if name not in (leader, follower))
         for box in world.boxes.values():
-            box.node.log.append(Entry(box.node.log.last_index + 1, node.term, Config(("A", "B", "C"), ("D",))))
+            box.node.log.append(Entry(box.node.log.end + 1, node.term, Config(("A", "B", "C"), ("D",))))
             box.node.refresh_config("adopted")
         world.kill(leader)
         world.kill(third)

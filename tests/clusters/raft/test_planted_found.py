@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dethrone.clusters.targets.raft.messages import Config, VoteReply
-from dethrone.clusters.targets.raft.variants import VARIANTS
+from dethrone.clusters.targets.raft.target import TARGET
 from dethrone.harness.core.clock import MS, SECOND
 from dethrone.harness.core.rng import Rng
 from tests.clusters.raft.recorded import Recorded
@@ -293,7 +293,7 @@ def test_47_49_51_an_old_leader_tells_an_old_holder(name, how, words):
 # --- nobody else ------------------------------------------------------------------------------------------------
 
 CHECKERS = ("members-only", "vote-is-durable", "lease-exclusion", "no-livelock")
-HARMLESS = [None, *(name for name in VARIANTS if name.startswith("harmless"))]
+HARMLESS = [None, *(name for name in TARGET.planted if name.startswith("harmless"))]
 
 
 def suffer(world, rng, names, seconds):

@@ -115,7 +115,7 @@ def leader(**more):
     one = paper(**more)
     one.lead()
     for peer in one.node.peers:
-        one.hear(peer, AppendReply(one.node.term, True, one.node.log.last_index, 0, one.node.leading.seq))
+        one.hear(peer, AppendReply(one.node.term, True, one.node.log.end, 0, one.node.leading.seq))
     return one
 
 

@@ -62,7 +62,7 @@ def figure_8(profile, **knobs):
     world.partition("12", "345")
     world.request("1", Append("k", "a"))
     world.run(5)
-    assert world.boxes["2"].node.log.last_index == 1
+    assert world.boxes["2"].node.log.end == 1
     world.kill("1")
     win(world, "5")
     world.isolate("5")
@@ -74,7 +74,7 @@ def figure_8(profile, **knobs):
     world.start("1")
     win(world, "1")
     world.run(20)
-    assert world.boxes["3"].node.log.last_index == 1
+    assert world.boxes["3"].node.log.end == 1
     committed = world.boxes["1"].node.commit
     world.kill("1")
     world.heal()

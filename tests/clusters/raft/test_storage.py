@@ -55,9 +55,9 @@ def test_batches_of_appends_and_cuts_leave_on_disk_what_is_in_memory(steps, lazy
     log, files = Log(Config(("A",))), Disk()
     for step in steps:
         if step > 0:
-            log.append(Entry(log.last_index + 1, step, Noop()))
-        elif log.last_index + step >= 0:
-            log.cut(log.last_index + step + 1)
+            log.append(Entry(log.end + 1, step, Noop()))
+        elif log.end + step >= 0:
+            log.cut(log.end + step)
         if not lazy:
             for op in log.take_ops():
                 files.carry_out(op)
@@ -96,7 +96,7 @@ def test_a_torn_tail_is_cut_before_anything_is_said():
     whole = image["log"]
     image["log"] += record(entries(1, 1, 1)[2])[0][:-3]
     node, out = boot(image)
-    assert node.node.log.last_index == 2
+    assert node.node.log.end == 2
     assert out[0].ops[0] == Write("log", b"", offset=len(whole), truncate=True)
     assert type(out[1]).__name__ == "Await"
 

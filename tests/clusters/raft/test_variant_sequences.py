@@ -113,7 +113,7 @@ def test_40_figure_8_with_small_batches(variant, broken):
     world.partition("12", "345")
     world.request("1", Append("k", "a"))
     world.run(5)
-    held = world.boxes["2"].node.log.last_index
+    held = world.boxes["2"].node.log.end
     world.kill("1")
     world.partition("2", "345")
     world.hold = lambda src, dst, body: src == "5" and bool(getattr(body, "entries", ()))
@@ -127,7 +127,7 @@ def test_40_figure_8_with_small_batches(variant, broken):
 
     def own_term(src, dst, body):
         late = any(entry.index > 2 for entry in getattr(body, "entries", ()))
-        return late and dst == "3" and world.boxes[dst].node.log.last_index >= 2
+        return late and dst == "3" and world.boxes[dst].node.log.end >= 2
 
     world.hold = own_term
     win(world, "1")
@@ -209,7 +209,7 @@ def test_56_a_new_leader_serves_a_read_before_it_knows_what_is_committed(variant
     world.run(30)
     assert world.write("A", 2)
     world.kill("A")
-    behind = [name for name in "BC" if world.boxes[name].node.log.last_index == 3]
+    behind = [name for name in "BC" if world.boxes[name].node.log.end == 3]
     name = behind[0]
     assert world.boxes[name].node.commit < 3
     world.hold = lambda src, dst, body: isinstance(body, AppendReply) and body.match_index > 3

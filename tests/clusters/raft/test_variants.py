@@ -7,7 +7,6 @@ from dethrone.clusters.targets.raft.messages import Config, VoteReply
 from dethrone.clusters.targets.raft.rules import Rules
 from dethrone.clusters.targets.raft.storage import HardState, vote_bytes
 from dethrone.clusters.targets.raft.target import TARGET
-from dethrone.clusters.targets.raft.variants import VARIANTS
 from dethrone.harness.core.clock import MS
 from dethrone.harness.core.rng import Rng
 from tests.clusters.raft.spec import World
@@ -94,20 +93,20 @@ VECTORS = {
 
 
 def knobs_of(name):
-    words = {**VARIANTS[name].needs, **VARIANTS[name].advised}
+    words = {**TARGET.planted[name].needs, **TARGET.planted[name].advised}
     return KNOBS.parse(words, profile="raft")
 
 
 def test_every_variant_has_a_vector():
-    assert set(VECTORS) == set(VARIANTS)
-    assert set(TARGET.variants()) == set(VARIANTS)
-    assert len([name for name in VARIANTS if name.startswith("harmless")]) == 5
+    assert set(VECTORS) == set(TARGET.planted)
+    assert set(TARGET.variants()) == set(TARGET.planted)
+    assert len([name for name in TARGET.planted if name.startswith("harmless")]) == 5
 
 
-@pytest.mark.parametrize("name", VARIANTS)
+@pytest.mark.parametrize("name", TARGET.planted)
 def test_a_variant_differs_from_the_honest_build_in_its_rule(name):
     knobs = knobs_of(name)
-    assert VECTORS[name](Rules(knobs)) != VECTORS[name](VARIANTS[name].rules(knobs))
+    assert VECTORS[name](Rules(knobs)) != VECTORS[name](TARGET.planted[name].rules(knobs))
 
 
 def test_51_serves_a_queued_read_after_a_stop_by_the_time_of_before_it():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dethrone.clusters.targets.raft.variants import VARIANTS
+from dethrone.clusters.targets.raft.target import TARGET
 from dethrone.harness.core.clock import SECOND
 from dethrone.harness.core.registry import CHECKERS, load
 from dethrone.harness.engine.run.options import RunOptions
@@ -112,7 +112,7 @@ def test_bugs_that_only_clients_see_are_named_and_the_honest_build_passes_the_sa
 
 
 def test_every_bug_that_clients_see_is_found_here_by_each_checker_that_it_names():
-    named = {(name, checker) for name, one in VARIANTS.items() for checker in one.seen_by}
+    named = {(name, checker) for name, one in TARGET.planted.items() for checker in one.seen_by}
     assert named == {(variant, checker) for _, checker, variant, _, _ in OWN}
 
 

@@ -20,7 +20,7 @@ class Box(shells.Box):
 
     @property
     def zxids(self):
-        return self.node.log.zxids
+        return self.node.log.terms
 
     def stored(self):
         """(currentEpoch, zxids) as a process would find them now."""
@@ -48,10 +48,10 @@ class World(world.World):
         return node.accepted
 
     def end(self, node):
-        return len(node.log.txns)
+        return node.log.end
 
     def entry(self, node, index):
-        return node.log.zxids[index - 1], None
+        return node.log.terms[index - 1], None
 
     def shown(self, box):
         return ()

@@ -31,14 +31,14 @@ def carried_out(disk, ops):
 @given(zxids, zxids, st.integers(0, 8))
 def test_the_file_holds_what_the_log_holds_after_appends_cuts_and_snapshots(first, second, keep):
     disk, log = Disk(), Log()
-    carried_out(disk, log.append(txns(first)))
-    carried_out(disk, log.cut(keep))
-    assert read_log(disk.shown.get(LOG, b"")).entries == log.txns == txns(first)[:keep]
+    carried_out(disk, log.extend(txns(first)))
+    carried_out(disk, log.keep(keep))
+    assert read_log(disk.shown.get(LOG, b"")).entries == log.entries == txns(first)[:keep]
     carried_out(disk, log.replace(txns(second)))
-    assert read_log(disk.durable[LOG]).entries == log.txns == txns(second)
+    assert read_log(disk.durable[LOG]).entries == log.entries == txns(second)
     again = Log()
-    again.load(disk.durable[LOG])
-    assert (again.zxids, again.ends, again.last) == (log.zxids, log.ends, second[-1] if second else 0)
+    again.start(disk.durable[LOG])
+    assert (again.terms, again.ends, again.last) == (log.terms, log.ends, second[-1] if second else 0)
 
 
 @given(zxids.filter(bool), st.data())
@@ -46,8 +46,8 @@ def test_an_unfinished_record_is_cut_off(numbers, data):
     content = b"".join(record_bytes(place, txn) for place, txn in enumerate(txns(numbers), 1))
     whole = len(content) - len(record_bytes(len(numbers), txns(numbers)[-1]))
     log = Log()
-    ops = log.load(content[: data.draw(st.integers(whole + 1, len(content) - 1))])
-    assert log.txns == txns(numbers)[:-1]
+    ops = log.start(content[: data.draw(st.integers(whole + 1, len(content) - 1))])
+    assert log.entries == txns(numbers)[:-1]
     assert ops[0].truncate
     assert ops[0].offset == whole
 
@@ -74,7 +74,7 @@ def test_an_epoch_file_is_the_old_or_the_new_one_after_any_step():
 
 def test_places_in_the_log():
     log = Log()
-    log.append(txns([zxid_of(1, 1), zxid_of(1, 2), zxid_of(3, 1)]))
+    log.extend(txns([zxid_of(1, 1), zxid_of(1, 2), zxid_of(3, 1)]))
     assert [log.upto(zxid_of(1, 2)), log.upto(zxid_of(2, 9)), log.upto(0)] == [2, 2, 0]
     assert log.holds(zxid_of(3, 1), 3)
     assert not log.holds(zxid_of(3, 1), 2)

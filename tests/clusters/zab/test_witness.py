@@ -95,8 +95,8 @@ def test_both_epoch_files_are_persisted_once_they_are_renamed_and_synced():
 def test_a_snapshot_removes_only_what_differs():
     one, log = witness(), Log()
     new = Txn(zxid_of(2, 1), Append("k", 9))
-    assert [event.name for event in one.synced(log.append(OLD))] == ["log_append"]
+    assert [event.name for event in one.synced(log.extend(OLD))] == ["log_append"]
     cut, appended = one.synced(log.replace([OLD[0], new]))
     assert cut.data["from"] == 2
     assert [entry[:2] for entry in appended.data["entries"]] == [(2, 2)]
-    assert seen(one.synced(log.cut(1))) == [("log_truncate", 0, {"from": 2})]
+    assert seen(one.synced(log.keep(1))) == [("log_truncate", 0, {"from": 2})]

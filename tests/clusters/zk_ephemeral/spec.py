@@ -68,7 +68,7 @@ class World(world.Roles):
 
     def values(self):
         """What the brokers' logs hold."""
-        return [[one.command.value for one in box.core.log.records] for box in self.brokers()]
+        return [[one.command.value for one in box.core.log.entries] for box in self.brokers()]
 
 
 def fast(seed=1, **settings):
@@ -136,6 +136,6 @@ class One(bench.Bench):
     def fetch_from(self, who, end, *, last_epoch=None, epoch=None, hw=0, seq=None):
         """A follower's fetch."""
         core_epoch = self.core.term if epoch is None else epoch
-        last = (self.core.log.records[end - 1].epoch if end else 0) if last_epoch is None else last_epoch
+        last = (self.core.log.entries[end - 1].epoch if end else 0) if last_epoch is None else last_epoch
         self.seq += 1
         return self.hear(who, m.Fetch(core_epoch, end, last, hw, 1, seq or self.seq))

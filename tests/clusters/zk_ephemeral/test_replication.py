@@ -23,7 +23,7 @@ def disk(*epochs, hw=None):
     log = Log(sync=True)
     for one in records(*epochs):
         log.append(one)
-    image = {LOG: bytes(log.waiting)}
+    image = {LOG: b"".join(log.records)}
     if hw is not None:
         image[HW] = next(op.data for op in hw_ops(hw) if isinstance(op, Write))
     return image
@@ -359,11 +359,11 @@ def test_a_cut_while_a_batch_is_under_way_keeps_the_file_right():
     log = Log(sync=True)
     for one in records(1, 1, 1):
         log.append(one)
-    first = log.take()
+    first = log.take_ops()
     log.append(records(1, first=4)[0])
-    assert log.cut(3) == ()
-    assert not log.waiting
-    ops = log.cut(1)
+    assert log.cut_now(3) == ()
+    assert not log.waits()
+    ops = log.cut_now(1)
     assert ops[0].truncate
     assert ops[0].offset == log.ends[0]
     assert len(first[0].data) == 3 * log.ends[0]

@@ -45,7 +45,7 @@ def others(world, name):
 
 
 def values(world, name):
-    return [one.command.value for one in world.boxes[name].core.log.records]
+    return [one.command.value for one in world.boxes[name].core.log.entries]
 
 
 def test_a_dead_leader_is_replaced_within_the_timeout_a_third_of_it_and_some_round_trips():

@@ -56,11 +56,11 @@ def test_the_log_is_read_off_the_disk_at_boot_and_at_every_write():
     log = Log(sync=True)
     for index in (1, 2, 3):
         log.append(m.Record(index, 4, Append("k", index)))
-    ops = log.take()
+    ops = log.take_ops()
     w = witness()
     (appended,) = w.synced(ops)
     assert [entry[:2] for entry in appended.data["entries"]] == [(1, 4), (2, 4), (3, 4)]
-    (cut,) = w.synced(log.cut(1))
+    (cut,) = w.synced(log.cut_now(1))
     assert cut.data == {"from": 2}
     booted = witness().booted({LOG: ops[0].data})
     assert named(booted) == [("log_truncate", 0), ("log_append", 4)]
