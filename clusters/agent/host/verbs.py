@@ -110,7 +110,6 @@ class Host:
             "silence": ("", lambda _: {"silence_ns": self.dead_man.silence_ns}),
             "ack": ("", self._ack),
             "bye": ("state", self._bye),
-            "noise": ("", self._noise),
             "send_probes": ("", self._send_probes),
             "probe_links": ("probe", self._probe_links),
             "measure": ("measure", self._measure),
@@ -152,9 +151,6 @@ class Host:
         self.dead_man.arm(0)
         why = self.rules.remove() if self.rules.used else ""
         return {"why": why}
-
-    def _noise(self, _request: Mapping[str, Any]) -> Mapping[str, Any]:
-        return self.canary.summary()
 
     def _send_probes(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
         nonce = integer_of(request, "nonce", low=0, high=2**63)
