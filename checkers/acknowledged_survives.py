@@ -27,7 +27,7 @@ from dethrone.checkers.base import Base, finding, writes_expected
 from dethrone.harness.core.events import Invoke, Mark, Observed, Return
 from dethrone.harness.core.history import History
 from dethrone.harness.core.plan import Plan
-from dethrone.harness.core.promise import Channel, Promise
+from dethrone.harness.core.promise import Promise
 from dethrone.harness.core.verdict import Finding, Verdict
 
 _SEQ = attrgetter("seq")
@@ -69,12 +69,10 @@ class AcknowledgedSurvives(Base):
 
     name = "acknowledged-survives"
     kind = "safety"
-    needs: frozenset[Channel] = frozenset({"ops"})
+    channels = ("ops",)
 
-    def check(self, history: History, promise: Promise, plan: Plan) -> Verdict:
+    def examine(self, history: History, promise: Promise, plan: Plan) -> Verdict:
         """The verdict."""
-        if (na := self.not_owed(promise) or self.not_observable(plan, "ops")) is not None:
-            return na
         keys = collect(history)
         acked = sum(one.status == "ok" for key in keys.values() for one in key.appends.values())
         if not keys and not writes_expected(plan) and history.complete:

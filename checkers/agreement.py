@@ -17,18 +17,18 @@ Source: Lamport, "Paxos Made Simple", 2001, section 2.1 (the safety requirements
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeGuard
 
 import msgspec
 
-from dethrone.checkers.base import Base, Excuses, finding, votes_needed
+from dethrone.checkers.base import Folded, finding, moment, votes_needed
 from dethrone.checkers.facts import in_group
-from dethrone.harness.core.events import FaultEvent, Invoke, Observed, Return, Traced
+from dethrone.harness.core.clock import Ns
+from dethrone.harness.core.events import Invoke, Return, Traced
 from dethrone.harness.core.history import History
 from dethrone.harness.core.plan import Plan
-from dethrone.harness.core.promise import Channel, Promise
+from dethrone.harness.core.promise import Promise
 from dethrone.harness.core.verdict import Finding, Verdict
 
 WORKLOAD = "agreement"
@@ -53,6 +53,8 @@ class Decision:
     incarnation: int
     how: str
     seqs: tuple[int, ...]
+    at: Ns
+    """The latest moment at which one of them happened."""
     given: bool
     """It is a client's value, which a client must have proposed."""
 
@@ -64,13 +66,15 @@ class Proposal:
     seq: int
     status: str = ""
     returned: int = -1
+    at: Ns = 0
+    """When it returned."""
 
 
 @dataclass(slots=True)
 class _Instance:
     decisions: list[Decision] = field(default_factory=list)
     proposals: dict[bytes, list[Proposal]] = field(default_factory=dict)
-    accepted: dict[tuple[int, bytes], dict[str, int]] = field(default_factory=dict)
+    accepted: dict[tuple[int, bytes], dict[str, Traced]] = field(default_factory=dict)
     """(number, value) → acceptor → the event that shows it."""
 
 
@@ -83,7 +87,19 @@ class Ledger:
         self._quorum = quorum
         self._asked: dict[int, tuple[Invoke, int, Proposal | None]] = {}
 
-    def feed(self, event: Any) -> Place | None:
+    def feed(self, event: Any) -> Ns | None:
+        """See ``dethrone.checkers.base.Fold``."""
+        place = self.take(event)
+        if place is None:
+            return None
+        pair, strange = self.conflict(place), self.foreign(place)
+        untils = [max(one.at for one in pair)] if pair is not None else []
+        if strange is not None:
+            one, _, proposal = strange
+            untils.append(one.at if proposal is None else max(one.at, proposal.at))
+        return min(untils, default=None)
+
+    def take(self, event: Any) -> Place | None:
         """Take one event; the instance of which it reported a decision, if it did."""
         kind = type(event)
         if kind is Traced:
@@ -118,13 +134,14 @@ class Ledger:
             return None
         invoke, instance, proposal = asked
         if proposal is not None:
-            proposal.status, proposal.returned = event.status, event.seq
+            proposal.status, proposal.returned, proposal.at = event.status, event.seq, event.t
         if event.status != "ok" or event.value is None:
             return None
         place = (invoke.group, instance)
         node = event.node or invoke.target
         seqs = (invoke.seq, event.seq)
-        told = Decision(_encode(event.value), event.value, node, 0, f"{node} answered", seqs, not _made_by_nodes(event))
+        given = not _made_by_nodes(event)
+        told = Decision(_encode(event.value), event.value, node, 0, f"{node} answered", seqs, event.t, given)
         self._at(place).decisions.append(told)
         return place
 
@@ -142,7 +159,9 @@ class Ledger:
         here = self._at(place)
         if said:
             how = f"{event.node} {event.name}"
-            here.decisions.append(Decision(key, value, event.node, event.incarnation, how, (event.seq,), given))
+            here.decisions.append(
+                Decision(key, value, event.node, event.incarnation, how, (event.seq,), moment(event), given)
+            )
             return place
         number = data.get("id")
         if not _is_number(number):
@@ -150,11 +169,12 @@ class Ledger:
         who = here.accepted.setdefault((number, key), {})
         if event.node in who:
             return None
-        who[event.node] = event.seq
+        who[event.node] = event
         if len(who) != self._quorum:
             return None
         how = f"{', '.join(sorted(who))} accepted under number {number}"
-        here.decisions.append(Decision(key, value, "", 0, how, tuple(sorted(who.values())), given))
+        seqs = tuple(sorted(one.seq for one in who.values()))
+        here.decisions.append(Decision(key, value, "", 0, how, seqs, max(map(moment, who.values())), given))
         return place
 
     def conflict(self, place: Place) -> tuple[Decision, Decision] | None:
@@ -167,34 +187,36 @@ class Ledger:
         same = [one for one in decisions if one.key == first.key]
         return min(same, key=lambda one: len(one.seqs)), min(others, key=lambda one: len(one.seqs))
 
-    def foreign(self, place: Place) -> tuple[Decision, str, tuple[int, ...]] | None:
-        """A decided value that cannot have been proposed there, why not, and the events that show it."""
+    def foreign(self, place: Place) -> tuple[Decision, str, Proposal | None] | None:
+        """A decided value that cannot have been proposed there, why not, and the proposal that shows it."""
         here = self.instances[place]
         for one in here.decisions:
             if not one.given:
                 continue
             proposals = [item for item in here.proposals.get(one.key, ()) if item.seq < max(one.seqs)]
             if not proposals:
-                return one, "but it had not been proposed", ()
+                return one, "but it had not been proposed", None
             if all(item.status == "fail" and item.returned < max(one.seqs) for item in proposals):
-                return one, "but its proposal failed", (proposals[0].seq, proposals[0].returned)
+                return one, "but its proposal failed", proposals[0]
         return None
 
 
-class Agreement(Base):
+class Agreement(Folded):
     """See the module."""
 
     name = "agreement"
     kind = "safety"
-    needs: frozenset[Channel] = frozenset()
+    channels = ("ops", "traced", "witness")
 
-    def check(self, history: History, promise: Promise, plan: Plan) -> Verdict:
+    def fold(self, promise: Promise, plan: Plan) -> Ledger:
+        """What was proposed and decided."""
+        return Ledger(votes_needed(promise, len(plan.voters)))
+
+    def examine(self, history: History, promise: Promise, plan: Plan) -> Verdict:
         """The verdict."""
-        if (na := self.not_owed(promise) or self.not_observable(plan, "ops", "traced", "witness")) is not None:
-            return na
-        ledger = Ledger(votes_needed(promise, len(plan.voters)))
+        ledger = self.fold(promise, plan)
         for event in history:
-            ledger.feed(event)
+            ledger.take(event)
         decided = {place: here for place, here in ledger.instances.items() if here.decisions}
         if not decided and not ledger.proposals and plan.workload.name != WORKLOAD:
             return self.na("not observable: no node proposes or decides values by instance")
@@ -225,24 +247,6 @@ class Agreement(Base):
                 "accepted_by_majority": sum(any(not one.node for one in here.decisions) for here in decided.values()),
             },
         )
-
-    def watcher(self, promise: Promise, plan: Plan) -> Callable[[Observed | Any], bool]:
-        """True once an instance has two decisions, or one that was not proposed."""
-        ledger = Ledger(votes_needed(promise, len(plan.voters)))
-        watch = Excuses(promise)
-        owed = promise.owes(self.name)
-
-        def feed(event: Observed | Any) -> bool:
-            if not owed:
-                return False
-            if type(event) is FaultEvent:
-                watch.feed(event)
-            place = ledger.feed(event)
-            if place is None or watch.unsafe:
-                return False
-            return ledger.conflict(place) is not None or ledger.foreign(place) is not None
-
-        return feed
 
 
 def _is_number(value: Any) -> TypeGuard[int]:
@@ -279,10 +283,11 @@ def _two(history: History, promise: Promise, place: Place, one: Decision, other:
 
 
 def _strange(
-    history: History, promise: Promise, place: Place, strange: tuple[Decision, str, tuple[int, ...]]
+    history: History, promise: Promise, place: Place, strange: tuple[Decision, str, Proposal | None]
 ) -> Finding:
     group, instance = place
-    one, why, seqs = strange
+    one, why, proposal = strange
+    seqs = () if proposal is None else (proposal.seq, proposal.returned)
     return finding(
         history,
         promise,

@@ -1,21 +1,22 @@
 """What all checkers share: when a property is not judged, when findings are excused, how a verdict comes about.
 
 Guarantees: never ``pass`` for an incomplete or damaged history or for a property that was not exercised; a finding that
-realised faults took out of the promise is shown and does not fail. Out of scope: every property itself.
+realised faults took out of the promise is shown and does not fail; a run that is watched as it goes and a stored one
+are judged by the same fold over their events (``Folded``). Out of scope: every property itself.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 from dethrone.harness.core.clock import Ns
 from dethrone.harness.core.events import FaultEvent
 from dethrone.harness.core.interfaces import declared
 from dethrone.harness.core.plan import Plan
 from dethrone.harness.core.promise import Promise, borne_as
-from dethrone.harness.core.verdict import Finding, Kind, Verdict
+from dethrone.harness.core.verdict import Finding, Kind, Verdict, exempted
 
 if TYPE_CHECKING:
     from dethrone.harness.core.history import History
@@ -36,20 +37,32 @@ class Base:
     version = VERSION
     kind: Kind = "safety"
 
+    channels: ClassVar[tuple[str, ...]] = ()
+    """A system that offers none of these shows nothing of the property; (): every system does."""
+
+    def check(self, history: History, promise: Promise, plan: Plan) -> Verdict:
+        """The verdict."""
+        return self.not_judged(promise, plan) or self.examine(history, promise, plan)
+
+    def examine(self, history: History, promise: Promise, plan: Plan) -> Verdict:
+        """The verdict on what is owed and can be observed."""
+        raise NotImplementedError
+
     def na(self, reason: str) -> Verdict:
         """``n/a`` with its reason."""
         return Verdict(checker=self.name, version=self.version, kind=self.kind, outcome="n/a", reason=reason)
 
+    def not_judged(self, promise: Promise, plan: Plan) -> Verdict | None:
+        """``n/a`` where the promise exempts this property, or the system offers none of its channels."""
+        if (na := self.not_owed(promise)) is not None:
+            return na
+        if not self.channels or any(channel in plan.observable for channel in self.channels):
+            return None
+        return self.na(f"not observable: {plan.system} offers no {' or '.join(self.channels)} channel")
+
     def not_owed(self, promise: Promise) -> Verdict | None:
         """``n/a`` where the promise exempts this property."""
-        exempt = promise.exempt.get(self.name)
-        return None if exempt is None else self.na(f"{exempt.kind}: {exempt.reason}")
-
-    def not_observable(self, plan: Plan, *any_of: str) -> Verdict | None:
-        """``n/a`` where the system offers none of these channels."""
-        if any(channel in plan.observable for channel in any_of):
-            return None
-        return self.na(f"not observable: {plan.system} offers no {' or '.join(any_of)} channel")
+        return exempted(promise, name=self.name, version=self.version, kind=self.kind)
 
     def conclude(
         self,
@@ -193,11 +206,6 @@ class Excuses:
         self._safety.feed(event)
         self._liveness.feed(event)
 
-    @property
-    def unsafe(self) -> bool:
-        """Whether a fault so far excuses every finding of safety from now on."""
-        return bool(self._safety.foreign or self._safety.crowds)
-
     def safety(self, until: Ns) -> str | None:
         """Why something that happened up to ``until`` is excused, if it is."""
         beyond = [(since, why) for since, _, why in (*self._safety.foreign, *self._safety.crowds)]
@@ -221,6 +229,39 @@ class Excuses:
     def anything(self, lo: Ns, hi: Ns) -> str | None:
         """Why a fault of the system within [lo, hi] is excused, if it is."""
         return self.liveness(lo, hi) or self.safety(hi)
+
+
+class Fold(Protocol):
+    """All that a property needs to know of the events so far."""
+
+    def feed(self, event: Any) -> Ns | None:
+        """Take one event. If it makes a violation certain: the latest moment at which one of its proofs happened."""
+
+
+class Folded(Base):
+    """A checker that can watch a run as it goes: its verdict is read off the fold that a watcher feeds.
+
+    ``examine`` may feed the fold only with those events that can make a difference, which it finds by columns.
+    """
+
+    def fold(self, promise: Promise, plan: Plan) -> Fold:
+        """The fold, before the first event."""
+        raise NotImplementedError
+
+    def watcher(self, promise: Promise, plan: Plan) -> Callable[[Any], bool]:
+        """A function that answers True to the event with which a violation is certain that no fault excuses."""
+        if self.not_judged(promise, plan) is not None:
+            return lambda _: False
+        feed, faults = self.fold(promise, plan).feed, Excuses(promise)
+
+        def see(event: Any) -> bool:
+            if type(event) is FaultEvent:
+                faults.feed(event)
+                return False
+            until = feed(event)
+            return until is not None and faults.safety(until) is None
+
+        return see
 
 
 def excuses(history: History, promise: Promise) -> Excuses:

@@ -15,11 +15,12 @@ import numpy as np
 
 from dethrone.checkers.base import Base, finding, writes_expected
 from dethrone.checkers.facts import in_group
+from dethrone.checkers.polled_falls import polled_falls
 from dethrone.checkers.replicas import Regression, replay
 from dethrone.harness.core.columns import Columns, columns
 from dethrone.harness.core.history import History
 from dethrone.harness.core.plan import Plan
-from dethrone.harness.core.promise import Channel, Promise
+from dethrone.harness.core.promise import Promise
 from dethrone.harness.core.verdict import Finding, Verdict
 
 
@@ -28,18 +29,16 @@ class CommitNeverRegresses(Base):
 
     name = "commit-never-regresses"
     kind = "safety"
-    needs: frozenset[Channel] = frozenset()
+    channels = ("witness", "commit")
 
-    def check(self, history: History, promise: Promise, plan: Plan) -> Verdict:
+    def examine(self, history: History, promise: Promise, plan: Plan) -> Verdict:
         """The verdict."""
-        if (na := self.not_owed(promise) or self.not_observable(plan, "witness", "commit")) is not None:
-            return na
         found = replay(history, promise, plan)
         table = columns(history)
         polled = int((table.observed.commit > 0).sum())
         if not found.commits and not polled and not writes_expected(plan) and history.complete:
             return self.na("not observable: this workload writes nothing, and nothing was committed")
-        items = [*found.regressions, *polled_falls(table), *beyond_the_log(table)]
+        items = [*found.regressions, *polled_regressions(table), *beyond_the_log(table)]
         first: dict[tuple[str, str, str], Regression] = {}
         for item in sorted(items, key=lambda one: max(one.seqs)):
             first.setdefault((item.group, item.node, item.what[:9]), item)
@@ -52,35 +51,17 @@ class CommitNeverRegresses(Base):
         )
 
 
-def polled_falls(table: Columns) -> list[Regression]:
-    """Commits that fell within one incarnation, by polls certainly in that order. Vectorised up to the suspects."""
+def polled_regressions(table: Columns) -> list[Regression]:
+    """Commits that fell within one incarnation, by polls certainly in that order."""
     obs = table.observed
-    order = obs.order
-    order = order[obs.commit[order] >= 0]
-    if len(order) < 2:
-        return []
-    who, commit = obs.identities[order], obs.commit[order]
-    suspects = np.flatnonzero((who[1:] == who[:-1]) & (commit[1:] < commit[:-1]))
-    out = []
-    for identity in np.unique(who[suspects]).tolist():
-        rows = order[who == identity]
-        by_end = rows[np.argsort(obs.hi[rows], kind="stable")].tolist()
-        done, best = 0, -1
-        for row in rows.tolist():
-            while done < len(by_end) and obs.hi[by_end[done]] < obs.lo[row]:
-                if best < 0 or obs.commit[by_end[done]] > obs.commit[best]:
-                    best = by_end[done]
-                done += 1
-            if best >= 0 and obs.commit[row] < obs.commit[best]:
-                out.append(
-                    Regression(
-                        f"went back from commit {obs.commit[best]} to {obs.commit[row]}",
-                        *_whose(table, row),
-                        (int(obs.seq[best]), int(obs.seq[row])),
-                    )
-                )
-                break
-    return out
+    return [
+        Regression(
+            f"went back from commit {obs.commit[before]} to {obs.commit[after]}",
+            *_whose(table, after),
+            (int(obs.seq[before]), int(obs.seq[after])),
+        )
+        for before, after in polled_falls(obs, obs.commit, least=0)
+    ]
 
 
 def beyond_the_log(table: Columns) -> list[Regression]:

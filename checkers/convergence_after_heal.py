@@ -17,9 +17,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dethrone.checkers.base import Base, breaks_nothing, excuses, in_force
+from dethrone.checkers.base import Base, breaks_nothing, excuses
 from dethrone.checkers.facts import groups, in_group
-from dethrone.checkers.liveness_windows import Window, outsider_ended, owed_windows
+from dethrone.checkers.liveness_windows import Window, broken, outsider_ended, owed_windows
 from dethrone.checkers.noise import certain, disturbance, unknown_by_noise
 from dethrone.checkers.recognition import Key, Recognition, no_term, recognition, step_between
 from dethrone.checkers.rounds import split_wait_ns, worn_out
@@ -28,7 +28,7 @@ from dethrone.harness.core.duration import show_duration
 from dethrone.harness.core.events import FaultEvent, Observed
 from dethrone.harness.core.history import History
 from dethrone.harness.core.plan import Plan
-from dethrone.harness.core.promise import Channel, Promise
+from dethrone.harness.core.promise import Promise
 from dethrone.harness.core.verdict import Finding, Verdict
 
 
@@ -48,23 +48,24 @@ class ConvergenceAfterHeal(Base):
     name = "convergence-after-heal"
     version = "2"
     kind = "liveness"
-    needs: frozenset[Channel] = frozenset({"observed"})
+    channels = ("observed",)
 
-    def check(self, history: History, promise: Promise, plan: Plan) -> Verdict:
+    def examine(self, history: History, promise: Promise, plan: Plan) -> Verdict:
         """The verdict."""
-        if (na := self.not_owed(promise) or self.not_observable(plan, "observed")) is not None:
-            return na
         bound = promise.converge_ns
         if bound is None:
             return self.na("not promised: no bound for convergence")
         if breaks_nothing(history, plan):
             return self.na("not exercised: the schedule breaks nothing")
         noise = disturbance(history, promise, plan)
-        begun = min((event.span.lo for event in history.of(FaultEvent) if in_force(event)), default=None)
+        faults = broken(history)
         healed = [
             window
             for window in owed_windows(history, promise, plan)
-            if window.tier == "T1" and begun is not None and window.lo > begun and not _faults_at(history, window.lo)
+            if window.tier == "T1"
+            and faults
+            and window.lo > faults[0].lo
+            and not any(one.at(window.lo) for one in faults)
         ]
         ended = outsider_ended(history, plan)
         findings: list[Finding] = []
@@ -170,14 +171,6 @@ def _in_time(history: History, seen: Recognition, plan: Plan, window: Window, un
         if until - window.lo <= bound:
             return None
     return outcome, bound
-
-
-def _faults_at(history: History, t: Ns) -> bool:
-    """Whether a fault had begun by this moment, and its end had not."""
-    events = history.of(FaultEvent)
-    begun = {event.fault for event in events if in_force(event) and event.span.lo <= t}
-    ended = {event.fault for event in events if event.phase == "end" and event.span.lo <= t}
-    return bool(begun - ended)
 
 
 def committed_before(seen: Recognition, t: Ns) -> Observed | None:

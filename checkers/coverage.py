@@ -36,7 +36,7 @@ from dethrone.harness.core.events import TRACE_MALFORMED, FaultEvent, Invoke, Ma
 from dethrone.harness.core.history import History
 from dethrone.harness.core.interfaces import Shown, Unmet, declarations, declared
 from dethrone.harness.core.plan import Plan
-from dethrone.harness.core.promise import NOISE_SHARE_MAX_PERCENT, Channel, Promise
+from dethrone.harness.core.promise import NOISE_SHARE_MAX_PERCENT, Promise
 from dethrone.harness.core.verdict import Verdict
 
 OBSERVATIONS_MIN = 10
@@ -59,12 +59,9 @@ class Coverage(Base):
     name = "coverage"
     version = "2"
     kind = "coverage"
-    needs: frozenset[Channel] = frozenset()
 
-    def check(self, history: History, promise: Promise, plan: Plan) -> Verdict:
+    def examine(self, history: History, promise: Promise, plan: Plan) -> Verdict:
         """The verdict."""
-        if (na := self.not_owed(promise)) is not None:
-            return na
         line = timeline(history, promise, plan)
         shown = shown_by_faults(history, line, votes_needed(promise, len(plan.voters)))
         missing: list[str] = []

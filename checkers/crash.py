@@ -20,7 +20,7 @@ from dethrone.harness.core.deaths import code_words, crashed_early, not_its_own,
 from dethrone.harness.core.events import LOG_SKIPPED, FatalLine, Mark, NodeDied, NodeProcess, Noise, Traced
 from dethrone.harness.core.history import History
 from dethrone.harness.core.plan import Plan
-from dethrone.harness.core.promise import Channel, Promise
+from dethrone.harness.core.promise import Promise
 from dethrone.harness.core.verdict import Finding, Kind, Verdict
 
 Life = tuple[str, int]
@@ -45,13 +45,10 @@ class Crash(Base):
 
     name = "crash"
     kind: Kind = "process"
-    needs: frozenset[Channel] = frozenset()
 
-    def check(self, history: History, promise: Promise, plan: Plan) -> Verdict:
+    def examine(self, history: History, promise: Promise, plan: Plan) -> Verdict:
         """The verdict."""
         del plan
-        if (na := self.not_owed(promise)) is not None:
-            return na
         processes = history.of(NodeProcess)
         if not processes:
             return self.na("not observable: the history records no node processes")

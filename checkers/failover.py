@@ -23,17 +23,17 @@ from typing import Any
 
 from dethrone.checkers.base import WRITES, Base, excuses, votes_needed
 from dethrone.checkers.coverage import shown_by
-from dethrone.checkers.facts import elections, groups, leading, named, votes
+from dethrone.checkers.facts import elections, groups, leading, named
 from dethrone.checkers.graph import Timeline, end_of_run, timeline
 from dethrone.checkers.liveness_windows import windows
 from dethrone.checkers.noise import disturbance
-from dethrone.checkers.rounds import worn_out
+from dethrone.checkers.rounds import contests, worn_out
 from dethrone.harness.core.clock import Ns
 from dethrone.harness.core.events import FaultEvent, Invoke, Observed, Return, Traced
 from dethrone.harness.core.history import History
 from dethrone.harness.core.interfaces import declared
 from dethrone.harness.core.plan import Plan
-from dethrone.harness.core.promise import Channel, Promise
+from dethrone.harness.core.promise import Promise
 from dethrone.harness.core.verdict import Verdict
 
 ROUNDS = frozenset({"election_started", "campaign"})
@@ -53,9 +53,8 @@ class Failover(Base):
     name = "failover"
     version = "2"
     kind = "metric"
-    needs: frozenset[Channel] = frozenset()
 
-    def check(self, history: History, promise: Promise, plan: Plan) -> Verdict:
+    def examine(self, history: History, promise: Promise, plan: Plan) -> Verdict:
         """The figures, as metrics."""
         del promise
         return Verdict(
@@ -111,7 +110,7 @@ def figures(history: History, plan: Plan) -> dict[str, Any]:
         "terms_led": len(terms),
         "highest_term": top,
         "term_inflation": max(0, top - len(terms)),
-        "split_votes": _split_votes(history),
+        "split_votes": split_votes(history),
         "deposed_leader_exposure_ns": exposure(history),
     }
 
@@ -269,14 +268,9 @@ def _median(values: list[tuple[Ns, bool]]) -> Ns | None:
     return known[len(known) // 2] if known else None
 
 
-def _split_votes(history: History) -> int:
+def split_votes(history: History) -> int:
     """Terms in which two or more nodes voted for themselves and no node was elected."""
-    stood: dict[tuple[str, int], set[str]] = defaultdict(set)
-    for vote in votes(history):
-        if vote.voter == vote.candidate:
-            stood[vote.group, vote.term].add(vote.voter)
-    won = {(fact.group, fact.term) for fact in elections(history)}
-    return sum(len(who) > 1 and key not in won for key, who in stood.items())
+    return sum(contest.split for rows in contests(history).values() for contest in rows)
 
 
 CHECKER = Failover()

@@ -20,7 +20,7 @@ from dethrone.harness.core.columns import columns
 from dethrone.harness.core.events import Observed
 from dethrone.harness.core.history import History
 from dethrone.harness.core.plan import Plan
-from dethrone.harness.core.promise import Channel, Promise
+from dethrone.harness.core.promise import Promise
 from dethrone.harness.core.verdict import Finding, Verdict
 
 
@@ -29,12 +29,10 @@ class LeaderCompleteness(Base):
 
     name = "leader-completeness"
     kind = "safety"
-    needs: frozenset[Channel] = frozenset()
+    channels = ("witness", "log_end")
 
-    def check(self, history: History, promise: Promise, plan: Plan) -> Verdict:
+    def examine(self, history: History, promise: Promise, plan: Plan) -> Verdict:
         """The verdict."""
-        if (na := self.not_owed(promise) or self.not_observable(plan, "witness", "log_end")) is not None:
-            return na
         found = replay(history, promise, plan)
         ends = [*found.ends, *(polled_ends(history) if promise.leader_bound_to_term else [])]
         known = [*found.committed, *acknowledged(history)]

@@ -10,41 +10,81 @@ Source: Raft paper, section 5.2; "votes of a majority of the servers in the full
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-from dethrone.checkers.base import Base, Excuses, finding, votes_needed
+from dethrone.checkers.base import Folded, finding, moment, votes_needed
 from dethrone.checkers.facts import Election, election, elections, in_group, votes
 from dethrone.checkers.members import CONFIG
 from dethrone.checkers.one_leader_per_term import polled_claims
+from dethrone.harness.core.clock import Ns
 from dethrone.harness.core.columns import columns
-from dethrone.harness.core.events import FaultEvent, Observed, Traced
+from dethrone.harness.core.events import Observed, Traced
 from dethrone.harness.core.history import History
 from dethrone.harness.core.plan import Plan
-from dethrone.harness.core.promise import Channel, Promise
+from dethrone.harness.core.promise import Promise
 from dethrone.harness.core.verdict import Finding, Verdict
 
 
-class LeaderHasMajority(Base):
+class Elected:
+    """The elections whose voters count: the witnessed ones, where the system's shell is a witness; and the members."""
+
+    def __init__(self, promise: Promise, plan: Plan) -> None:
+        self._promise = promise
+        self._voters = frozenset(plan.voters)
+        self._source = "shell" if "witness" in plan.observable else "core"
+        self._members: dict[tuple[str, str, int], frozenset[str]] = {}
+        """(group, node, term) → the members that an event of this election names."""
+        self._changing = False
+        self.counted: list[Election] = []
+
+    def feed(self, event: Any) -> Ns | None:
+        """See ``dethrone.checkers.base.Fold``. Once the members change, whose votes count is known at the end only."""
+        if type(event) is not Traced:
+            return None
+        self._changing = self._changing or event.name == CONFIG
+        fact = election(event)
+        if fact is None or not self.take(fact) or self._changing or self.lacking(fact) is None:
+            return None
+        return moment(event)
+
+    def take(self, fact: Election) -> bool:
+        """Take an election; whether its voters count."""
+        if fact.members is not None:
+            self._members[fact.group, fact.node, fact.term] = fact.members
+        counts = fact.event.source == self._source and fact.voters is not None
+        if counts:
+            self.counted.append(fact)
+        return counts
+
+    def lacking(self, fact: Election) -> tuple[frozenset[str], int] | None:
+        """(members in force, votes of them that are needed) of an election by fewer."""
+        members = self._members.get((fact.group, fact.node, fact.term), self._voters)
+        needed = votes_needed(self._promise, len(members))
+        return (members, needed) if len((fact.voters or frozenset()) & members) < needed else None
+
+
+class LeaderHasMajority(Folded):
     """See the module."""
 
     name = "leader-has-majority"
     kind = "safety"
-    needs: frozenset[Channel] = frozenset()
+    channels = ("witness", "traced", "observed")
 
-    def check(self, history: History, promise: Promise, plan: Plan) -> Verdict:
+    def fold(self, promise: Promise, plan: Plan) -> Elected:
+        """The elections whose voters count."""
+        return Elected(promise, plan)
+
+    def examine(self, history: History, promise: Promise, plan: Plan) -> Verdict:
         """The verdict."""
-        if (na := self.not_owed(promise) or self.not_observable(plan, "witness", "traced", "observed")) is not None:
-            return na
-        findings: list[Finding] = []
-        judged: set[tuple[str, str, int]] = set()
-        facts = elections(history)
-        config = {(fact.group, fact.node, fact.term): fact.members for fact in facts if fact.members is not None}
-        for fact in counted(facts, plan):
-            judged.add((fact.group, fact.node, fact.term))
-            members = config.get((fact.group, fact.node, fact.term)) or frozenset(plan.voters)
-            if (found := too_few(fact, members, promise)) is not None:
-                findings.append(_refused(history, promise, fact, members, needed=found[1]))
+        elected = self.fold(promise, plan)
+        for fact in elections(history):
+            elected.take(fact)
+        findings = [
+            _refused(history, promise, fact, lacking)
+            for fact in elected.counted
+            if (lacking := elected.lacking(fact)) is not None
+        ]
+        judged = {(fact.group, fact.node, fact.term) for fact in elected.counted}
         refuted, polled = _from_polls(history, promise, plan, judged) if promise.leader_bound_to_term else ([], 0)
         return self.conclude(
             history,
@@ -54,46 +94,9 @@ class LeaderHasMajority(Base):
             evidence={"elections_counted": len(judged), "leaders_judged_by_polls": polled},
         )
 
-    def watcher(self, promise: Promise, plan: Plan) -> Callable[[Observed | Any], bool]:
-        """True once a node was elected by too few."""
-        watch = Excuses(promise)
-        owed = promise.owes(self.name)
-        changed = False
 
-        def feed(event: Observed | Any) -> bool:
-            nonlocal changed
-            if not owed or watch.unsafe or changed:
-                return False
-            if type(event) is Traced:
-                if event.name == CONFIG:
-                    changed = True  # whose votes count is known from the whole history only
-                    return False
-                fact = election(event)
-                if fact is None or not list(counted([fact], plan)):
-                    return False
-                # The configuration stands in the core's event; without it the plan's voters are in force.
-                return fact.members is None and too_few(fact, frozenset(plan.voters), promise) is not None
-            if type(event) is FaultEvent:
-                watch.feed(event)
-            return False
-
-        return feed
-
-
-def counted(facts: list[Election], plan: Plan) -> list[Election]:
-    """The elections whose voters count: the witnessed ones, where the system's shell is a witness."""
-    source = "shell" if "witness" in plan.observable else "core"
-    return [fact for fact in facts if fact.event.source == source and fact.voters is not None]
-
-
-def too_few(fact: Election, members: frozenset[str], promise: Promise) -> tuple[int, int] | None:
-    """(votes of members, votes needed) if they do not suffice."""
-    held = len((fact.voters or frozenset()) & members)
-    needed = votes_needed(promise, len(members))
-    return (held, needed) if held < needed else None
-
-
-def _refused(history: History, promise: Promise, fact: Election, members: frozenset[str], *, needed: int) -> Finding:
+def _refused(history: History, promise: Promise, fact: Election, lacking: tuple[frozenset[str], int]) -> Finding:
+    members, needed = lacking
     voters = sorted(fact.voters or ())
     held = len(members & set(voters))
     strangers = sorted(set(voters) - members)

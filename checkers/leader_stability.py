@@ -33,7 +33,7 @@ from dethrone.harness.core.duration import show_duration
 from dethrone.harness.core.events import Observed, Traced
 from dethrone.harness.core.history import History
 from dethrone.harness.core.plan import Plan
-from dethrone.harness.core.promise import Channel, Promise
+from dethrone.harness.core.promise import Promise
 from dethrone.harness.core.verdict import Finding, Verdict
 
 
@@ -64,12 +64,10 @@ class LeaderStability(Base):
     name = "leader-stability"
     version = "2"
     kind = "liveness"
-    needs: frozenset[Channel] = frozenset({"observed"})
+    channels = ("observed",)
 
-    def check(self, history: History, promise: Promise, plan: Plan) -> Verdict:
+    def examine(self, history: History, promise: Promise, plan: Plan) -> Verdict:
         """The verdict."""
-        if (na := self.not_owed(promise) or self.not_observable(plan, "observed")) is not None:
-            return na
         noise = disturbance(history, promise, plan)
         line = timeline(history, promise, plan)
         findings: list[Finding] = []

@@ -39,7 +39,7 @@ from dethrone.harness.core.events import Invoke
 from dethrone.harness.core.history import History
 from dethrone.harness.core.interfaces import Unmet, declared
 from dethrone.harness.core.plan import Plan
-from dethrone.harness.core.promise import Channel, Promise, Tier
+from dethrone.harness.core.promise import Promise, Tier
 from dethrone.harness.core.verdict import Finding, Verdict
 
 _LONGER: Mapping[Tier, str] = {
@@ -89,12 +89,10 @@ class LeaderWhenOwed(Base):
     name = "leader-when-owed"
     version = "2"
     kind = "liveness"
-    needs: frozenset[Channel] = frozenset({"observed"})
+    channels = ("observed", "traced", "ops")
 
-    def check(self, history: History, promise: Promise, plan: Plan) -> Verdict:
+    def examine(self, history: History, promise: Promise, plan: Plan) -> Verdict:
         """The verdict."""
-        if (na := self.not_owed(promise) or self.not_observable(plan, "observed", "traced", "ops")) is not None:
-            return na
         if not promise.tiers:
             return self.na("not promised: no tier of connectivity")
         tally = _Tally()

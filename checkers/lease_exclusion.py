@@ -41,7 +41,7 @@ from dethrone.harness.core.duration import show_duration
 from dethrone.harness.core.events import Converged, Invoke, Return, Traced
 from dethrone.harness.core.history import History
 from dethrone.harness.core.plan import Plan
-from dethrone.harness.core.promise import Channel, Promise
+from dethrone.harness.core.promise import Promise
 from dethrone.harness.core.verdict import Finding, Verdict
 
 WORKLOAD = "lease"
@@ -85,12 +85,10 @@ class LeaseExclusion(Base):
 
     name = "lease-exclusion"
     kind = "safety"
-    needs: frozenset[Channel] = frozenset()
+    channels = ("ops", "traced")
 
-    def check(self, history: History, promise: Promise, plan: Plan) -> Verdict:
+    def examine(self, history: History, promise: Promise, plan: Plan) -> Verdict:
         """The verdict."""
-        if (na := self.not_owed(promise) or self.not_observable(plan, "ops", "traced")) is not None:
-            return na
         locks = collect(history)
         reads = lease_reads(history)
         if not locks and not reads and plan.workload.name != WORKLOAD and history.complete:

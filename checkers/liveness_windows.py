@@ -61,19 +61,39 @@ def owed_windows(history: History, promise: Promise, plan: Plan) -> list[Window]
     ]
 
 
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """A fault was, or may have been, in force from ``lo``; its end began at ``ending`` and was over at ``over``."""
+
+    lo: Ns
+    ending: Ns | None
+    over: Ns | None
+
+    def at(self, t: Ns) -> bool:
+        """Whether it had begun by this moment, and its end had not."""
+        return self.lo <= t and (self.ending is None or self.ending > t)
+
+
+def broken(history: History) -> list[Broken]:
+    """All faults that were, or may have been, in force, as they began."""
+    events = history.of(FaultEvent)
+    ends = {event.fault: event.span for event in events if event.phase == "end"}
+    spans = [(event.span.lo, ends.get(event.fault)) for event in events if in_force(event)]
+    rows = [Broken(lo, None, None) if end is None else Broken(lo, end.lo, end.hi) for lo, end in spans]
+    return sorted(rows, key=lambda one: one.lo)
+
+
 def _calm(history: History, plan: Plan) -> list[tuple[Ns, Ns]]:
     """When no fault was in force on any node, until one that does not vote ended by itself."""
     last = outsider_ended(history, plan)
     end = end_of_run(history) if last is None else last
-    events = history.of(FaultEvent)
-    over = {event.fault: event.span.hi for event in events if event.phase == "end"}
-    broken = sorted((event.span.lo, over.get(event.fault, end)) for event in events if in_force(event))
     out: list[tuple[Ns, Ns]] = []
     at: Ns = 0
-    for lo, hi in broken:
-        if at < min(lo, end):
-            out.append((at, min(lo, end)))
-        at = max(at, hi)
+    for one in broken(history):
+        lo = min(one.lo, end)
+        if at < lo:
+            out.append((at, lo))
+        at = max(at, end if one.over is None else one.over)
     return [*out, (at, end)] if at < end else out
 
 

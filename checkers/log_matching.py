@@ -14,7 +14,7 @@ from dethrone.checkers.facts import in_group
 from dethrone.checkers.replicas import Disagreement, replay
 from dethrone.harness.core.history import History
 from dethrone.harness.core.plan import Plan
-from dethrone.harness.core.promise import Channel, Promise
+from dethrone.harness.core.promise import Promise
 from dethrone.harness.core.verdict import Finding, Verdict
 
 
@@ -23,12 +23,10 @@ class LogMatching(Base):
 
     name = "log-matching"
     kind = "safety"
-    needs: frozenset[Channel] = frozenset({"witness"})
+    channels = ("witness",)
 
-    def check(self, history: History, promise: Promise, plan: Plan) -> Verdict:
+    def examine(self, history: History, promise: Promise, plan: Plan) -> Verdict:
         """The verdict."""
-        if (na := self.not_owed(promise) or self.not_observable(plan, "witness")) is not None:
-            return na
         found = replay(history, promise, plan)
         if found.appended == 0 and not writes_expected(plan) and history.complete:
             return self.na("not observable: this workload writes nothing, and no log entry was witnessed")

@@ -30,7 +30,7 @@ from dethrone.harness.core.clock import Ns
 from dethrone.harness.core.events import Traced
 from dethrone.harness.core.history import History
 from dethrone.harness.core.plan import Plan
-from dethrone.harness.core.promise import Channel, Promise
+from dethrone.harness.core.promise import Promise
 from dethrone.harness.core.verdict import Finding, Verdict
 
 
@@ -53,12 +53,10 @@ class MembersOnly(Base):
 
     name = "members-only"
     kind = "safety"
-    needs: frozenset[Channel] = frozenset({"witness"})
+    channels = ("witness",)
 
-    def check(self, history: History, promise: Promise, plan: Plan) -> Verdict:
+    def examine(self, history: History, promise: Promise, plan: Plan) -> Verdict:
         """The verdict."""
-        if (na := self.not_owed(promise) or self.not_observable(plan, "witness")) is not None:
-            return na
         judge = _Judge(history, promise, plan)
         for (group, node), events in traces(history).items():
             judge.node(group, node, events)

@@ -28,21 +28,20 @@ Source: Raft paper, 5.2 and 9.3 (randomised timeouts make split votes rare, and 
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from dethrone.checkers.base import Base, excuses
-from dethrone.checkers.facts import elections, groups, in_group, traces
+from dethrone.checkers.facts import groups, in_group, traces
 from dethrone.checkers.graph import bits
 from dethrone.checkers.liveness_windows import Window, windows
 from dethrone.checkers.noise import Disturbance, certain, disturbance, unknown_by_noise
-from dethrone.checkers.rounds import stands, steps, worn_out
+from dethrone.checkers.rounds import contests, steps, worn_out
 from dethrone.harness.core.duration import show_duration
 from dethrone.harness.core.events import Traced
 from dethrone.harness.core.history import History
 from dethrone.harness.core.plan import Plan
-from dethrone.harness.core.promise import Channel, Promise
+from dethrone.harness.core.promise import Promise
 from dethrone.harness.core.verdict import Finding, Verdict
 
 CHANCE = 1e-6
@@ -66,12 +65,10 @@ class NoLivelock(Base):
     name = "no-livelock"
     version = "2"
     kind = "liveness"
-    needs: frozenset[Channel] = frozenset({"traced", "witness"})
+    channels = ("witness",)
 
-    def check(self, history: History, promise: Promise, plan: Plan) -> Verdict:
+    def examine(self, history: History, promise: Promise, plan: Plan) -> Verdict:
         """The verdict."""
-        if (na := self.not_owed(promise) or self.not_observable(plan, "witness")) is not None:
-            return na
         if promise.rounds_max is None and promise.split_vote_percent is None:
             return self.na("not promised: no bound for rounds or split votes")
         noise = disturbance(history, promise, plan)
@@ -126,15 +123,6 @@ class _Judge:
         self.worst = 0
         self.terms = _Terms()
         self._steps = {node: list(steps(node, events)) for (of, node), events in traces(history).items() if of == group}
-        self._won = {fact.term for fact in elections(history) if fact.group == group}
-        self._stood: dict[int, dict[str, Traced]] = defaultdict(dict)
-        """Term → who voted for itself in it."""
-        for (of, node), events in traces(history).items():
-            if of != group:
-                continue
-            for event in events:
-                if event.name == "vote" and stands(event, node):
-                    self._stood[event.term].setdefault(node, event)
         self._sought = {node: [event for event, seeks in row if seeks] for node, row in self._steps.items()}
 
     def window(self, window: Window) -> None:
@@ -185,18 +173,18 @@ class _Judge:
 
     def _count_terms(self, window: Window) -> None:
         wait = self._promise.election_timeout_ns
-        for term, who in self._stood.items():
-            lo = min(event.span.lo for event in who.values())
-            hi = max(event.span.hi for event in who.values()) + wait
-            if lo < window.lo or hi > window.hi or not set(who) <= set(window.members):
+        for contest in contests(self._history).get(self._group, ()):
+            votes = [votes[0] for votes in contest.stood.values()]
+            lo = min(event.span.lo for event in votes)
+            hi = max(event.span.hi for event in votes) + wait
+            if lo < window.lo or hi > window.hi or not contest.stood.keys() <= set(window.members):
                 continue
-            split = len(who) > 1 and term not in self._won
-            if split and self._noise.within(window.members, lo, hi):
+            if contest.split and self._noise.within(window.members, lo, hi):
                 self.terms.spoiled += 1
                 continue
             self.terms.stood += 1
-            if split:
-                self.terms.split.append(sorted(who.values(), key=lambda event: event.seq))
+            if contest.split:
+                self.terms.split.append(sorted(votes, key=lambda event: event.seq))
 
     def split_votes(self) -> list[Finding]:
         """The finding, if there were more split votes than chance explains."""

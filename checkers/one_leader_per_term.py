@@ -9,81 +9,96 @@ Source: Raft paper, figure 3, "Election Safety".
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from dethrone.checkers.base import Base, Excuses, finding
+from dethrone.checkers.base import Folded, finding, moment
 from dethrone.checkers.facts import election, elections, in_group
+from dethrone.harness.core.clock import Ns
 from dethrone.harness.core.columns import Columns, changes, columns
-from dethrone.harness.core.events import FaultEvent, Observed, Traced
+from dethrone.harness.core.events import Observed, Traced
 from dethrone.harness.core.history import History
 from dethrone.harness.core.plan import Plan
-from dethrone.harness.core.promise import Channel, Promise
+from dethrone.harness.core.promise import Promise
 from dethrone.harness.core.verdict import Finding, Verdict
 
 Key = tuple[str, int]
 """(group, term)."""
 
 
-class OneLeaderPerTerm(Base):
+class Leaders:
+    """Who is said to lead which term, by elections and by polls; and the first event of each that says so."""
+
+    def __init__(self, promise: Promise) -> None:
+        self._by_polls = promise.leader_bound_to_term
+        self.elected: dict[Key, dict[str, Traced]] = {}
+        self.polled: dict[Key, dict[str, Observed]] = {}
+
+    def feed(self, event: Any) -> Ns | None:
+        """See ``dethrone.checkers.base.Fold``; of polls those that are atomic."""
+        if type(event) is Traced:
+            fact = election(event)
+            return None if fact is None else self.elect((fact.group, fact.term), fact.node, event)
+        if type(event) is not Observed or not self._by_polls or not event.atomic or event.term <= 0:
+            return None
+        key = (event.group, event.term)
+        led = self.poll(key, event.node, event) if event.leads else None
+        named = self.poll(key, event.leader, event) if event.leader else None
+        return named if led is None else led
+
+    def elect(self, key: Key, who: str, event: Traced) -> Ns | None:
+        """This node was elected."""
+        here = self.elected.setdefault(key, {})
+        return None if here.setdefault(who, event) is not event else self._until(key)
+
+    def poll(self, key: Key, who: str, event: Observed) -> Ns | None:
+        """A poll whose role and leader belong to its term says that this node leads."""
+        here = self.polled.setdefault(key, {})
+        return None if here.setdefault(who, event) is not event else self._until(key)
+
+    def first(self, key: Key) -> list[tuple[str, Traced | Observed]]:
+        """The leaders of this term, each with its election, else with the first poll that names it, in file order."""
+        said: dict[str, Traced | Observed] = {**self.polled.get(key, {}), **self.elected.get(key, {})}
+        return sorted(said.items(), key=lambda item: item[1].seq)
+
+    def _until(self, key: Key) -> Ns | None:
+        said = self.first(key)
+        return max(moment(said[0][1]), moment(said[1][1])) if len(said) > 1 else None
+
+
+class OneLeaderPerTerm(Folded):
     """See the module."""
 
     name = "one-leader-per-term"
     kind = "safety"
-    needs: frozenset[Channel] = frozenset()
+    channels = ("witness", "traced", "observed")
 
-    def check(self, history: History, promise: Promise, plan: Plan) -> Verdict:
+    def fold(self, promise: Promise, plan: Plan) -> Leaders:
+        """Who is said to lead which term."""
+        del plan
+        return Leaders(promise)
+
+    def examine(self, history: History, promise: Promise, plan: Plan) -> Verdict:
         """The verdict."""
-        if (na := self.not_owed(promise) or self.not_observable(plan, "witness", "traced", "observed")) is not None:
-            return na
-        claims: dict[Key, dict[str, int]] = {}
-        """(group, term) → who is claimed to lead it → the first event that says so."""
+        leaders = self.fold(promise, plan)
         for fact in elections(history):
-            claims.setdefault((fact.group, fact.term), {}).setdefault(fact.node, fact.event.seq)
+            leaders.elect((fact.group, fact.term), fact.node, fact.event)
         polled = 0
         if promise.leader_bound_to_term:
             table = columns(history)
             for group, term, who, seq in polled_claims(table):
-                claims.setdefault((group, term), {}).setdefault(who, seq)
+                leaders.poll((group, term), who, history.at(seq))
             polled = len(table.observed)
-        findings = [
-            _two(history, promise, key, who) for key, who in sorted(claims.items(), key=_first_seq) if len(who) > 1
-        ]
+        claims = [(key, leaders.first(key)) for key in {**leaders.elected, **leaders.polled}]
+        claims.sort(key=lambda claim: claim[1][0][1].seq)
         return self.conclude(
             history,
-            findings=findings,
+            findings=[_two(history, promise, key, who) for key, who in claims if len(who) > 1],
             judged=len(claims),
             nothing="no node was elected and none claimed to lead",
-            evidence={"leaders": sum(len(who) for who in claims.values()), "terms": len(claims), "polls": polled},
+            evidence={"leaders": sum(len(who) for _, who in claims), "terms": len(claims), "polls": polled},
         )
-
-    def watcher(self, promise: Promise, plan: Plan) -> Callable[[Observed | Any], bool]:
-        """True once two leaders of one term are certain."""
-        del plan
-        claims: dict[Key, str] = {}
-        watch = Excuses(promise)
-        owed = promise.owes(self.name)
-
-        def feed(event: Observed | Any) -> bool:
-            if not owed or watch.unsafe:
-                return False
-            if type(event) is Traced:
-                fact = election(event)
-                return fact is not None and claims.setdefault((fact.group, fact.term), fact.node) != fact.node
-            if type(event) is Observed:
-                if not (promise.leader_bound_to_term and event.atomic and event.term > 0):
-                    return False
-                key = (event.group, event.term)
-                named = [event.node] if event.leads else []
-                named += [event.leader] if event.leader else []
-                return any([claims.setdefault(key, who) != who for who in named])  # noqa: C419 - each claim counts
-            if type(event) is FaultEvent:
-                watch.feed(event)
-            return False
-
-        return feed
 
 
 def polled_claims(table: Columns) -> list[tuple[str, int, str, int]]:
@@ -114,20 +129,16 @@ def polled_claims(table: Columns) -> list[tuple[str, int, str, int]]:
     return [(word(g) or "", t, word(w) or "", seq) for (g, t, w), seq in out.items() if word(w)]
 
 
-def _first_seq(item: tuple[Key, dict[str, int]]) -> int:
-    return min(item[1].values())
-
-
-def _two(history: History, promise: Promise, key: Key, who: dict[str, int]) -> Finding:
+def _two(history: History, promise: Promise, key: Key, who: list[tuple[str, Traced | Observed]]) -> Finding:
     group, term = key
-    (first, at), (second, later) = sorted(who.items(), key=lambda item: item[1])[:2]
+    (first, at), (second, later) = who[:2]
     more = f" (and {len(who) - 2} more)" if len(who) > 2 else ""
     return finding(
         history,
         promise,
         f"{first} and {second}{more} both lead in term {term}{in_group(group)}.",
-        (at, later),
-        nodes=who,
+        (at.seq, later.seq),
+        nodes=[name for name, _ in who],
         term=term,
     )
 

@@ -9,75 +9,103 @@ Source: Raft paper, figure 2, "RequestVote RPC" and "Persistent state".
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-from dethrone.checkers.base import Base, Excuses, finding
-from dethrone.checkers.facts import in_group, vote, votes
+from dethrone.checkers.base import Folded, finding, moment
+from dethrone.checkers.facts import Vote, in_group, vote, votes
+from dethrone.harness.core.clock import Ns
 from dethrone.harness.core.columns import Columns, changes, columns
-from dethrone.harness.core.events import FaultEvent, Observed, Traced
+from dethrone.harness.core.events import Observed, Traced
 from dethrone.harness.core.history import History
 from dethrone.harness.core.plan import Plan
-from dethrone.harness.core.promise import Channel, Promise
+from dethrone.harness.core.promise import Promise
 from dethrone.harness.core.verdict import Finding, Verdict
 
+Given = dict[str, Traced | Observed]
+"""Candidate → the first event by which it has the vote."""
 
-class OneVotePerTerm(Base):
+
+class Votes:
+    """To whom each node gave its vote of each term: as witnessed, over all its lives; as polled, within each."""
+
+    def __init__(self, promise: Promise, plan: Plan) -> None:
+        self.by_polls = promise.leader_bound_to_term and "voted_for" in plan.observable
+        self.witnessed: dict[tuple[str, str, int], Given] = {}
+        """(group, node, term) → …"""
+        self._polled: dict[tuple[str, str, int, int], Given] = {}
+        """(group, node, term, incarnation) → …"""
+
+    def feed(self, event: Any) -> Ns | None:
+        """See ``dethrone.checkers.base.Fold``; of polls those that are atomic."""
+        if type(event) is Traced:
+            fact = vote(event)
+            return None if fact is None else self.witness(fact)
+        if type(event) is Observed and self.by_polls and event.atomic and event.term > 0 and event.voted_for:
+            return self.poll(event, event.voted_for)
+        return None
+
+    def witness(self, fact: Vote) -> Ns | None:
+        """A vote on the wire or on the disk."""
+        here = self.witnessed.setdefault((fact.group, fact.voter, fact.term), {})
+        return None if here.setdefault(fact.candidate, fact.event) is not fact.event else _until(here)
+
+    def poll(self, event: Observed, candidate: str) -> Ns | None:
+        """A poll whose vote belongs to its term."""
+        here = self._polled.setdefault((event.group, event.node, event.term, event.incarnation), {})
+        return None if here.setdefault(candidate, event) is not event else _until(here)
+
+    def double(self) -> Iterator[tuple[str, str, int, Given]]:
+        """(group, node, term, candidates) of votes given twice; by polls only where nothing else shows it."""
+        shown = set()
+        for (group, node, term), given in self.witnessed.items():
+            if len(given) > 1:
+                shown.add((node, term))
+                yield group, node, term, given
+        for (group, node, term, _), given in self._polled.items():
+            if len(given) > 1 and (node, term) not in shown:
+                yield group, node, term, given
+
+
+def _until(given: Given) -> Ns | None:
+    first = sorted(given.values(), key=lambda event: event.seq)[:2]
+    return max(map(moment, first)) if len(first) > 1 else None
+
+
+class OneVotePerTerm(Folded):
     """See the module."""
 
     name = "one-vote-per-term"
     kind = "safety"
-    needs: frozenset[Channel] = frozenset({"witness"})
+    channels = ("witness",)
 
-    def check(self, history: History, promise: Promise, plan: Plan) -> Verdict:
+    def fold(self, promise: Promise, plan: Plan) -> Votes:
+        """To whom each node gave its vote of each term."""
+        return Votes(promise, plan)
+
+    def examine(self, history: History, promise: Promise, plan: Plan) -> Verdict:
         """The verdict."""
-        if (na := self.not_owed(promise) or self.not_observable(plan, "witness")) is not None:
-            return na
-        given: dict[tuple[str, str, int], dict[str, int]] = {}
+        given = self.fold(promise, plan)
         for fact in votes(history):
-            given.setdefault((fact.group, fact.voter, fact.term), {}).setdefault(fact.candidate, fact.event.seq)
-        findings = [_two(history, promise, key, candidates) for key, candidates in given.items() if len(candidates) > 1]
-        if promise.leader_bound_to_term and "voted_for" in plan.observable:
-            known = {(found.nodes, found.term) for found in findings}
-            polled = [
-                _two(history, promise, key, candidates) for key, candidates in polled_double_votes(columns(history))
-            ]
-            findings += [found for found in polled if (found.nodes, found.term) not in known]
+            given.witness(fact)
+        if given.by_polls:
+            for seq in polled_votes(columns(history)):
+                row = history.at(seq)
+                given.poll(row, row.voted_for)
+        findings = [_two(history, promise, double) for double in given.double()]
         return self.conclude(
             history,
             findings=sorted(findings, key=lambda found: found.certificate),
-            judged=len(given),
+            judged=len(given.witnessed),
             nothing="no vote was witnessed",
-            evidence={"votes": len(votes(history)), "node_terms": len(given)},
+            evidence={"votes": len(votes(history)), "node_terms": len(given.witnessed)},
         )
 
-    def watcher(self, promise: Promise, plan: Plan) -> Callable[[Observed | Any], bool]:
-        """True once a second candidate got a node's vote of one term."""
-        given: dict[tuple[str, str, int], str] = {}
-        watch = Excuses(promise)
-        owed = promise.owes(self.name) and "witness" in plan.observable
 
-        def feed(event: Observed | Any) -> bool:
-            if not owed or watch.unsafe:
-                return False
-            if type(event) is Traced:
-                fact = vote(event)
-                if fact is None:
-                    return False
-                return given.setdefault((fact.group, fact.voter, fact.term), fact.candidate) != fact.candidate
-            if type(event) is FaultEvent:
-                watch.feed(event)
-            return False
-
-        return feed
-
-
-def polled_double_votes(table: Columns) -> list[tuple[tuple[str, str, int], dict[str, int]]]:
-    """(group, node, term) → candidate → ``seq``, where one incarnation named two candidates for one term.
-    Vectorised.
-    """
+def polled_votes(table: Columns) -> list[int]:
+    """The polls, as asked, in which a process names a candidate and did not in the one before. Vectorised."""
     obs = table.observed
     rows = np.flatnonzero((obs.voted_for >= 0) & (obs.term > 0) & obs.told_at_once)
     if not len(rows):
@@ -87,39 +115,22 @@ def polled_double_votes(table: Columns) -> list[tuple[tuple[str, str, int], dict
     kept[rows] = True
     rows = order[kept[order]]
     starts = changes(obs.group[rows], obs.node[rows], obs.incarnation[rows], obs.term[rows], obs.voted_for[rows])
-    rows = rows[starts]
-    told: dict[tuple[int, int, int, int], dict[int, int]] = {}
-    for group, node, incarnation, term, candidate, seq in zip(
-        obs.group[rows].tolist(),
-        obs.node[rows].tolist(),
-        obs.incarnation[rows].tolist(),
-        obs.term[rows].tolist(),
-        obs.voted_for[rows].tolist(),
-        obs.seq[rows].tolist(),
-        strict=True,
-    ):
-        told.setdefault((group, node, incarnation, term), {}).setdefault(candidate, seq)
-    word = table.words.word
-    return [
-        ((word(group) or "", word(node) or "", term), {word(c) or "": seq for c, seq in candidates.items()})
-        for (group, node, _, term), candidates in told.items()
-        if len(candidates) > 1
-    ]
+    seqs: list[int] = obs.seq[rows[starts]].tolist()
+    return seqs
 
 
-def _two(history: History, promise: Promise, key: tuple[str, str, int], candidates: dict[str, int]) -> Finding:
-    group, node, term = key
-    (first, at), (second, later) = sorted(candidates.items(), key=lambda item: item[1])[:2]
-    restarted = history.at(at).incarnation != history.at(later).incarnation
+def _two(history: History, promise: Promise, double: tuple[str, str, int, Given]) -> Finding:
+    group, node, term, given = double
+    (first, at), (second, later) = sorted(given.items(), key=lambda item: item[1].seq)[:2]
     return finding(
         history,
         promise,
         f"{node} voted for {first} and for {second} in term {term}{in_group(group)}"
-        f"{', with a restart in between' if restarted else ''}.",
-        (at, later),
+        f"{', with a restart in between' if at.incarnation != later.incarnation else ''}.",
+        (at.seq, later.seq),
         nodes=(node,),
         term=term,
-        data={"candidates": sorted(candidates)},
+        data={"candidates": sorted(given)},
     )
 
 

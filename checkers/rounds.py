@@ -8,7 +8,9 @@ was held back, so that its time is unknown. Out of scope: judging.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from dethrone.checkers.facts import elections, traces
 from dethrone.harness.core.clock import MS, Ns
@@ -73,16 +75,46 @@ def worn_out(history: History, promise: Promise, group: str, nodes: Iterable[str
     return worn > 1
 
 
+@dataclass(frozen=True, slots=True)
+class Contest:
+    """A term in which nodes stood: of each its votes for itself; and whether any of them was elected."""
+
+    term: int
+    stood: Mapping[str, Sequence[Traced]]
+    won: bool
+
+    @property
+    def split(self) -> bool:
+        """Whether two or more stood and none was elected."""
+        return len(self.stood) > 1 and not self.won
+
+
+def contests(history: History) -> Mapping[str, Sequence[Contest]]:
+    """Group → its terms in which nodes stood (cached)."""
+    key = "dethrone.checkers.rounds.contests"
+    found: Mapping[str, Sequence[Contest]] | None = history.cache.get(key)
+    if found is None:
+        stood: dict[tuple[str, int], dict[str, list[Traced]]] = {}
+        for (group, node), events in traces(history).items():
+            for event in events:
+                if event.name == "vote" and stands(event, node):
+                    stood.setdefault((group, event.term), {}).setdefault(node, []).append(event)
+        won = {(fact.group, fact.term) for fact in elections(history)}
+        rows: dict[str, list[Contest]] = defaultdict(list)
+        for (group, term), who in stood.items():
+            rows[group].append(Contest(term, who, (group, term) in won))
+        found = history.cache[key] = rows
+    return found
+
+
 def split_terms(history: History, group: str, nodes: Iterable[str], within: tuple[Ns, Ns]) -> int:
     """In how many terms of that time two or more of the nodes stood, and no node was elected."""
-    lo, hi = within
-    stood: dict[int, set[str]] = {}
-    for node in nodes:
-        for event in traces(history).get((group, node), ()):
-            if lo <= event.span.lo <= hi and stands(event, node):
-                stood.setdefault(event.term, set()).add(node)
-    won = {fact.term for fact in elections(history) if fact.group == group}
-    return sum(len(who) > 1 and term not in won for term, who in stood.items())
+    (lo, hi), mine = within, set(nodes)
+    return sum(
+        sum(node in mine and any(lo <= one.span.lo <= hi for one in votes) for node, votes in contest.stood.items()) > 1
+        for contest in contests(history).get(group, ())
+        if contest.split
+    )
 
 
 def split_wait_ns(history: History, promise: Promise, group: str, nodes: Iterable[str], within: tuple[Ns, Ns]) -> Ns:

@@ -18,7 +18,7 @@ from dethrone.checkers.base import FINDINGS_MAX, Base, finding
 from dethrone.harness.core.events import Mark
 from dethrone.harness.core.operations import NEVER, ModelOptions, Operation, Operations, of_history
 from dethrone.harness.core.plan import Plan
-from dethrone.harness.core.promise import Channel, Promise
+from dethrone.harness.core.promise import Promise
 from dethrone.harness.core.verdict import Finding, Kind, Verdict
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class SeenChecker(Base):
     """A checker of operations: a ``Model`` for histories of others, a ``Checker`` for runs."""
 
     kind: Kind = "safety"
-    needs: frozenset[Channel] = frozenset({"ops"})
+    channels = ("ops",)
     about = ""
     rests_on: tuple[str, ...] = ()
     """Properties without which this one is not owed either."""
@@ -139,10 +139,8 @@ class SeenChecker(Base):
             metrics=_metrics(seen),
         )
 
-    def check(self, history: History, promise: Promise, plan: Plan) -> Verdict:
+    def examine(self, history: History, promise: Promise, plan: Plan) -> Verdict:
         """The verdict on a run."""
-        if (na := self.not_owed(promise) or self.not_observable(plan, "ops")) is not None:
-            return na
         operations = of_history(history, self.functions()).each(self.keyed)
         if not any(op.f in self.writing() for op in operations.rows):
             # Reads alone may be those of another workload, which calls them the same.

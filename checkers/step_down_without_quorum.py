@@ -24,7 +24,7 @@ from dethrone.harness.core.duration import show_duration
 from dethrone.harness.core.events import Converged, Observed
 from dethrone.harness.core.history import History
 from dethrone.harness.core.plan import Plan
-from dethrone.harness.core.promise import Channel, Promise
+from dethrone.harness.core.promise import Promise
 from dethrone.harness.core.verdict import Finding, Verdict
 
 
@@ -43,12 +43,10 @@ class StepDownWithoutQuorum(Base):
     name = "step-down-without-quorum"
     version = "2"
     kind = "liveness"
-    needs: frozenset[Channel] = frozenset({"observed"})
+    channels = ("observed",)
 
-    def check(self, history: History, promise: Promise, plan: Plan) -> Verdict:
+    def examine(self, history: History, promise: Promise, plan: Plan) -> Verdict:
         """The verdict."""
-        if (na := self.not_owed(promise) or self.not_observable(plan, "observed")) is not None:
-            return na
         bound = promise.step_down_ns
         if bound is None:
             return self.na("not promised: no bound for stepping down")

@@ -12,19 +12,22 @@ Source: Raft paper, section 5.1.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
+from itertools import groupby, pairwise
+from operator import attrgetter
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from dethrone.checkers.base import Base, Excuses, finding
-from dethrone.checkers.facts import in_group, traces
-from dethrone.harness.core.clock import SECOND
+from dethrone.checkers.base import Folded, finding, moment
+from dethrone.checkers.facts import in_group, named, traces
+from dethrone.checkers.polled_falls import Highest, polled_falls
+from dethrone.harness.core.clock import SECOND, Ns
 from dethrone.harness.core.columns import Columns, columns
-from dethrone.harness.core.events import FaultEvent, Observed, Traced
+from dethrone.harness.core.events import Observed, Traced
 from dethrone.harness.core.history import History
 from dethrone.harness.core.plan import Plan
-from dethrone.harness.core.promise import Channel, Promise
+from dethrone.harness.core.promise import Promise
 from dethrone.harness.core.verdict import Finding, Verdict
 
 WITNESSED = frozenset({"vote", "elected", "acked", "persisted"})
@@ -34,193 +37,191 @@ ORDERED = frozenset({"persisted"})
 SETTLED_NS = 1 * SECOND
 """A term that was reported for this time is taken as stored, where nothing was witnessed."""
 
-Step = tuple[str, str, int, int, int, int]
-"""(group, node, the higher term, its seq, the lower term, its seq)."""
+
+class Fall(NamedTuple):
+    """A node was in a term, and later in a lower one."""
+
+    before: Traced | Observed
+    after: Traced | Observed
+
+    @property
+    def known(self) -> int:
+        """The ``seq`` with which it was known."""
+        return max(self.before.seq, self.after.seq)
+
+    @property
+    def until(self) -> Ns:
+        """The latest moment at which one of the two happened."""
+        return max(moment(self.before), moment(self.after))
 
 
-class TermNeverDecreases(Base):
+class _Lives:
+    """One node over its lives: in each the lowest term, and the highest that its disk certainly had."""
+
+    __slots__ = ("highest", "lowest")
+
+    def __init__(self) -> None:
+        self.lowest: dict[int, Traced | Observed] = {}
+        self.highest: dict[int, Traced | Observed] = {}
+
+    def note(self, event: Traced | Observed, *, stored: bool) -> bool:
+        """Take an event; whether it is the lowest or the highest of its life."""
+        life, term = event.incarnation, event.term
+        low, high = self.lowest.get(life), self.highest.get(life)
+        lower, higher = low is None or term < low.term, stored and (high is None or term > high.term)
+        if lower:
+            self.lowest[life] = event
+        if higher:
+            self.highest[life] = event
+        return lower or higher
+
+    def fall(self) -> Fall | None:
+        """The first life in a lower term than one that an earlier life had stored."""
+        best: Traced | Observed | None = None
+        for life in sorted(self.lowest):
+            low, high = self.lowest[life], self.highest.get(life)
+            if best is not None and low.term < best.term:
+                return Fall(best, low)
+            if high is not None and (best is None or high.term > best.term):
+                best = high
+        return None
+
+
+class Terms:
+    """The terms of all nodes. ``witnessed``: the shell shows what was stored, not how long it was polled."""
+
+    def __init__(self, *, witnessed: bool) -> None:
+        self._witnessed = witnessed
+        self._own: dict[tuple[str, str, int, str], tuple[int, Traced]] = {}
+        """(group, node, incarnation, what it witnessed, or "" for what its core says) → (the node's last number, the
+        last event of the highest term)."""
+        self._polls: dict[tuple[str, str, int], Highest[Observed]] = {}
+        self._reported: dict[tuple[str, str, int], tuple[int, Ns]] = {}
+        """(group, node, incarnation) → (the last term that was polled, since when)."""
+        self.lives: dict[tuple[str, str], _Lives] = {}
+
+    def feed(self, event: Any) -> Ns | None:
+        """See ``dethrone.checkers.base.Fold``; of a node's trace what comes in the node's own order."""
+        if type(event) is Traced and event.term > 0:
+            within = self.own(event) if event.source != "shell" or event.name in ORDERED else None
+            over = self.traced_life(event)
+        elif type(event) is Observed and event.term > 0:
+            within, over = self._poll(event), self.polled_life(event)
+        else:
+            return None
+        if within is None and over is None:
+            return None
+        return min(fall.until for fall in (within, over) if fall is not None)
+
+    def own(self, event: Traced) -> Fall | None:
+        """What a node says or stores itself, in its own order within one life."""
+        key = (event.group, event.node, event.incarnation, event.name if event.source == "shell" else "")
+        last, best = self._own.get(key, (event.n, event))
+        if event.n < last:
+            return None
+        if event.term < best.term:
+            self._own[key] = (event.n, best)
+            return Fall(best, event)
+        self._own[key] = (event.n, event)
+        return None
+
+    def _poll(self, event: Observed) -> Fall | None:
+        key = (event.group, event.node, event.incarnation)
+        highest = self._polls.get(key)
+        if highest is None:
+            highest = self._polls[key] = Highest()
+        before = highest.take(event.span.lo, event.span.hi, event.term, event)
+        return None if before is None else Fall(before, event)
+
+    def traced_life(self, event: Traced) -> Fall | None:
+        """An event of a node's trace, against its earlier lives."""
+        shell = event.source == "shell"
+        if shell and event.name not in WITNESSED:
+            return None
+        return self._life(event, stored=shell and self._witnessed)
+
+    def polled_life(self, event: Observed) -> Fall | None:
+        """A poll, against the earlier lives of its node."""
+        stored = False
+        if not self._witnessed:
+            key = (event.group, event.node, event.incarnation)
+            term, since = self._reported.get(key, (0, 0))
+            if event.term != term:
+                self._reported[key] = (event.term, event.span.hi)
+            stored = event.leads or (event.term == term and event.span.lo - since >= SETTLED_NS)
+        return self._life(event, stored=stored)
+
+    def _life(self, event: Traced | Observed, *, stored: bool) -> Fall | None:
+        who = (event.group, event.node)
+        lives = self.lives.get(who)
+        if lives is None:
+            lives = self.lives[who] = _Lives()
+        return lives.fall() if lives.note(event, stored=stored) and len(lives.lowest) > 1 else None
+
+
+class TermNeverDecreases(Folded):
     """See the module."""
 
     name = "term-never-decreases"
     kind = "safety"
-    needs: frozenset[Channel] = frozenset()
+    channels = ("witness", "traced", "observed")
 
-    def check(self, history: History, promise: Promise, plan: Plan) -> Verdict:
+    def fold(self, promise: Promise, plan: Plan) -> Terms:
+        """The terms of all nodes."""
+        del promise
+        return Terms(witnessed="witness" in plan.observable)
+
+    def examine(self, history: History, promise: Promise, plan: Plan) -> Verdict:
         """The verdict."""
-        if (na := self.not_owed(promise) or self.not_observable(plan, "witness", "traced", "observed")) is not None:
-            return na
+        del plan
         table = columns(history)
-        steps = [*traced_falls(history), *polled_falls(table), *falls_over_restarts(history, table)]
-        worst: dict[tuple[str, str], Step] = {}
-        for step in sorted(steps, key=lambda item: max(item[3], item[5])):
-            worst.setdefault((step[0], step[1]), step)
+        worst: dict[tuple[str, str], Fall] = {}
+        for fall in sorted(falls(history, table), key=lambda one: one.known):
+            worst.setdefault((fall.after.group, fall.after.node), fall)
         terms = sum([event.term > 0 for event in history.of(Traced)]) + int((table.observed.term > 0).sum())
         return self.conclude(
             history,
-            findings=[_fell(history, promise, step) for step in worst.values()],
+            findings=[_fell(history, promise, fall) for fall in worst.values()],
             judged=terms,
             nothing="no node reported a term",
             evidence={"terms_told": terms, "nodes": len({node for _, node in traces(history)} | _polled(table))},
         )
 
-    def watcher(self, promise: Promise, plan: Plan) -> Callable[[Observed | Any], bool]:
-        """True once a term fell within one kind of events of one incarnation, or below a witnessed term later on."""
-        del plan
-        top: dict[tuple[str, ...], tuple[int, int]] = {}
-        stored: dict[tuple[str, str], tuple[int, int]] = {}
-        watch = Excuses(promise)
-        owed = promise.owes(self.name)
 
-        def traced(event: Traced) -> bool:
-            shell = event.source == "shell"
-            if event.term <= 0 or (shell and event.name not in WITNESSED):
-                return False
-            key = (event.group, event.node, str(event.incarnation), event.name if shell else "core")
-            n, term = top.get(key, (-1, 0))
-            fell = False
-            if event.n > n and (not shell or event.name in ORDERED):
-                top[key] = (event.n, max(term, event.term))
-                fell = event.term < term
-            if shell:
-                who = (event.group, event.node)
-                incarnation, kept = stored.get(who, (-1, 0))
-                fell = fell or (event.incarnation > incarnation and event.term < kept)
-                if event.term >= kept:
-                    stored[who] = (event.incarnation, event.term)
-            return fell
-
-        def feed(event: Observed | Any) -> bool:
-            if not owed or watch.unsafe:
-                return False
-            if type(event) is Traced:
-                return traced(event)
-            if type(event) is Observed and event.term > 0:
-                key = (event.group, event.node, str(event.incarnation), "polls")
-                hi, term = top.get(key, (-1, 0))
-                fell = event.span.lo > hi and event.term < term
-                if event.span.lo > hi:
-                    top[key] = (event.span.hi, max(term, event.term))
-                return fell
-            if type(event) is FaultEvent:
-                watch.feed(event)
-            return False
-
-        return feed
-
-
-def traced_falls(history: History) -> Iterator[Step]:
-    """Falls within one incarnation, in the node's own order."""
-    for (group, node), events in traces(history).items():
-        incarnation: int | None = None
-        top: dict[str, Traced] = {}
-        """What this incarnation witnessed, or "" for what its core says → the last event of the highest term."""
-        for event in events:
-            term = event.term
-            if term <= 0:
-                continue
-            what = ""
-            if event.source == "shell":
-                what = event.name
-                if what not in ORDERED:
-                    continue
-            if event.incarnation != incarnation:
-                incarnation = event.incarnation
-                top.clear()
-            best = top.get(what)
-            if best is not None and term < best.term:
-                yield group, node, best.term, best.seq, term, event.seq
-            else:
-                top[what] = event
-
-
-def polled_falls(table: Columns) -> Iterator[Step]:
-    """Falls within one incarnation among polls of which one certainly came before the other. Vectorised."""
+def falls(history: History, table: Columns) -> Iterator[Fall]:
+    """All falls of a history: the same fold, fed with what can show one, in each node's own order."""
+    witnessed = any(
+        event.source == "shell" and event.term > 0 for name in WITNESSED for event in named(history).get(name, ())
+    )
+    fold, restarted = Terms(witnessed=witnessed), _restarted(table)
+    for who, events in traces(history).items():
+        core = [event for event in events if event.source != "shell" and event.term > 0]
+        shell = [event for event in events if event.source == "shell" and event.name in WITNESSED and event.term > 0]
+        for said in (core, [event for event in shell if event.name in ORDERED]):
+            if any(one.term > two.term and one.incarnation == two.incarnation for one, two in pairwise(_firsts(said))):
+                yield from filter(None, map(fold.own, said))
+        if who in restarted:
+            for event in sorted((*_firsts(core), *_firsts(shell)), key=attrgetter("seq")):
+                fold.traced_life(event)
     obs = table.observed
-    if len(obs) < 2:
-        return
-    order = obs.order
-    who, term = obs.identities[order], obs.term[order]
-    suspects = np.flatnonzero((who[1:] == who[:-1]) & (term[1:] < term[:-1]) & (term[1:] > 0))
-    # Sorted by the time of asking, a fall without any neighbouring fall cannot be; zeros in between need the long way.
-    zeros = bool(np.any(term == 0))
-    if not len(suspects) and not zeros:
-        return
-    for identity in np.unique(who if zeros else who[suspects]).tolist():
-        rows = order[who == identity]
-        rows = rows[obs.term[rows] > 0]
-        by_end = rows[np.argsort(obs.hi[rows], kind="stable")]
-        ends, best, at = obs.hi[by_end].tolist(), 0, -1
-        done = 0
-        for row in rows.tolist():
-            while done < len(ends) and ends[done] < obs.lo[row]:
-                if obs.term[by_end[done]] > best:
-                    best, at = int(obs.term[by_end[done]]), int(by_end[done])
-                done += 1
-            if obs.term[row] < best:
-                word = table.words.word
-                yield (
-                    word(int(obs.group[row])) or "",
-                    word(int(obs.node[row])) or "",
-                    best,
-                    int(obs.seq[at]),
-                    int(obs.term[row]),
-                    int(obs.seq[row]),
-                )
-                break
+    for before, after in polled_falls(obs, obs.term, least=1):
+        yield Fall(history.at(int(obs.seq[before])), history.at(int(obs.seq[after])))
+    if restarted:
+        for row in history.of(Observed):
+            if row.term > 0 and (row.group, row.node) in restarted:
+                fold.polled_life(row)
+    yield from filter(None, (lives.fall() for lives in fold.lives.values()))
 
 
-def falls_over_restarts(history: History, table: Columns) -> Iterator[Step]:
-    """A later incarnation in a lower term than one in which an earlier one was witnessed."""
-    if not _restarted(table):
-        return
-    floor: dict[tuple[str, str], dict[int, tuple[int, int]]] = {}
-    """(group, node) → incarnation → (highest witnessed term, seq)."""
-    lowest: dict[tuple[str, str], dict[int, tuple[int, int]]] = {}
-
-    def note(into: dict[tuple[str, str], dict[int, tuple[int, int]]], event: Traced | Observed, *, high: bool) -> None:
-        who = (event.group, event.node)
-        terms = into.get(who)
-        if terms is None:
-            terms = into[who] = {}
-        old = terms.get(event.incarnation)
-        if old is None or (event.term > old[0] if high else event.term < old[0]):
-            terms[event.incarnation] = (event.term, event.seq)
-
-    for event in history.of(Traced):
-        shell = event.source == "shell"
-        if event.term <= 0 or (shell and event.name not in WITNESSED):
-            continue
-        note(lowest, event, high=False)
-        if shell:
-            note(floor, event, high=True)
-    witnessed = bool(floor)
-    since: dict[tuple[str, str, int], tuple[int, int]] = {}
-    for row in history.of(Observed):
-        if row.term <= 0:
-            continue
-        note(lowest, row, high=False)
-        if witnessed:
-            continue
-        key = (row.group, row.node, row.incarnation)
-        term, hi = since.get(key, (0, 0))
-        if row.term != term:
-            since[key] = (row.term, row.span.hi)
-        if row.leads or (row.term == term and row.span.lo - hi >= SETTLED_NS):
-            note(floor, row, high=True)
-    for (group, node), floors in floor.items():
-        best, at = 0, -1
-        for incarnation in sorted({*floors, *lowest.get((group, node), {})}):
-            low = lowest.get((group, node), {}).get(incarnation)
-            if low is not None and low[0] < best:
-                yield group, node, best, at, *low
-                break
-            if incarnation in floors and floors[incarnation][0] > best:
-                best, at = floors[incarnation]
+def _firsts(events: list[Traced]) -> list[Traced]:
+    """The first of each run of events of one life and one term: the others show nothing new."""
+    return [next(run) for _, run in groupby(events, key=attrgetter("incarnation", "term"))]
 
 
-def _restarted(table: Columns) -> bool:
-    """Whether any node was seen in more than one incarnation. Vectorised."""
+def _restarted(table: Columns) -> set[tuple[str, str]]:
+    """(group, node) of nodes that were seen in more than one incarnation. Vectorised."""
     seen: dict[int, int] = {}
+    out: set[int] = set()
     parts = [part for part in (table.observed, table.traced) if len(part)]
     coded = [(part.node.astype(np.int64), part.group) for part in parts]
     size = len(table.words) + 1  # now that all of them are coded
@@ -230,8 +231,9 @@ def _restarted(table: Columns) -> bool:
             mine = part.incarnation[codes == code]
             first = int(mine[0])
             if bool((mine != first).any()) or seen.setdefault(code, first) != first:
-                return True
-    return False
+                out.add(code)
+    word = table.words.word
+    return {(word(code % size) or "", word(code // size) or "") for code in out}
 
 
 def _polled(table: Columns) -> set[str]:
@@ -239,19 +241,18 @@ def _polled(table: Columns) -> set[str]:
     return {table.words.words[code] for code in np.flatnonzero(nodes).tolist()}
 
 
-def _fell(history: History, promise: Promise, step: Step) -> Finding:
-    group, node, high, at, low, later = step
-    before, after = history.at(at), history.at(later)
+def _fell(history: History, promise: Promise, fall: Fall) -> Finding:
+    before, after = fall
     restarted = before.incarnation != after.incarnation
     return finding(
         history,
         promise,
-        f"{node} was in term {high} and later in term {low}{in_group(group)}"
+        f"{after.node} was in term {before.term} and later in term {after.term}{in_group(after.group)}"
         f"{' after a restart' if restarted else ' without a restart'}.",
-        (at, later),
-        nodes=(node,),
-        term=low,
-        data={"before": high, "after": low},
+        (before.seq, after.seq),
+        nodes=(after.node,),
+        term=after.term,
+        data={"before": before.term, "after": after.term},
     )
 
 

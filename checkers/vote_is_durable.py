@@ -29,7 +29,7 @@ from dethrone.harness.core.events import NodeProcess, Traced
 from dethrone.harness.core.history import History
 from dethrone.harness.core.interfaces import declared
 from dethrone.harness.core.plan import Plan
-from dethrone.harness.core.promise import Channel, Promise
+from dethrone.harness.core.promise import Promise
 from dethrone.harness.core.verdict import Finding, Verdict
 
 ANSWERS = frozenset({"vote", "elected", "acked", "answered", "persisted"})
@@ -65,12 +65,10 @@ class VoteIsDurable(Base):
 
     name = "vote-is-durable"
     kind = "safety"
-    needs: frozenset[Channel] = frozenset({"witness"})
+    channels = ("found",)
 
-    def check(self, history: History, promise: Promise, plan: Plan) -> Verdict:
+    def examine(self, history: History, promise: Promise, plan: Plan) -> Verdict:
         """The verdict."""
-        if (na := self.not_owed(promise) or self.not_observable(plan, "found")) is not None:
-            return na
         findings: list[Finding] = []
         audits = unreadable = 0
         for (group, node), events in traces(history).items():

@@ -254,10 +254,6 @@ class AgentHost(Link):
         """See ``dethrone.harness.core.interfaces.Host``."""
         return "" if self._runs_as is None or self._runs_as["own"] else str(self._runs_as["why"])
 
-    def noise_summary(self) -> Mapping[str, Any]:
-        """Figures of the host's noise since the agent started (ns)."""
-        return self._call("noise")
-
     def heal(self) -> Evidence:
         """Converge to healthy, and remove our chain and its hook."""
         said = self._call("heal")

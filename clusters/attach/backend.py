@@ -25,13 +25,14 @@ from dethrone.clusters.attach import sidecar
 from dethrone.clusters.attach.host import AttachedHost
 from dethrone.clusters.attach.sidecar import Sidecar
 from dethrone.clusters.attach.targets import Target, find_targets, list_matching, parse_words
+from dethrone.clusters.docker import client as engine
 from dethrone.clusters.docker.client import ENGINE_ERRORS, connect, explained
 from dethrone.clusters.docker.containers import together
 from dethrone.clusters.docker.image import ensure_image
 from dethrone.clusters.docker.ship import ship
 from dethrone.clusters.unseen import from_outside
 from dethrone.harness.core.clock import Ns
-from dethrone.harness.core.errors import ClusterError, ConfigError, HarnessError, MissingCapability, NotHealed
+from dethrone.harness.core.errors import ClusterError, ConfigError, HarnessError, NotHealed
 from dethrone.harness.core.hoststate import HostState
 from dethrone.harness.core.interfaces import (
     Available,
@@ -108,11 +109,7 @@ class AttachBackend(confirm.AgentBackend):
 
     def available(self) -> Available:
         """Whether an engine answers this user."""
-        try:
-            connect(limit_s=5).close()
-        except MissingCapability as error:
-            return No(why=f"{error.what}: {error.cause}", what_to_do=error.next_step)
-        return Yes()
+        return engine.available()
 
     def deploy(
         self,

@@ -27,6 +27,7 @@ from dethrone.clusters.attach import sidecar
 from dethrone.clusters.attach.fatal import FATAL_EVERY_NS, FatalSearch
 from dethrone.clusters.attach.targets import Target
 from dethrone.clusters.docker.client import ENGINE_ERRORS, explained
+from dethrone.clusters.docker.meeting import meet
 from dethrone.harness.core.clock import Ns, Span
 from dethrone.harness.core.deaths import LINES_MAX, last_lines
 from dethrone.harness.core.errors import ClusterError, HarnessError
@@ -389,13 +390,23 @@ class AttachedHost:
             return state
 
     def _met(self) -> AgentHost:
-        return sidecar.meet(
+        target = self.target
+        return meet(
             self._client,
-            self.target,
             self._sidecar,
+            node=target.node,
+            address=target.address,
+            gateway=target.gateway,
+            socket=sidecar.SOCKET,
             run_id=self._run_id,
             origin_ns=self.origin_ns,
             news=self._from_agent,
+            failure=lambda cause: ClusterError(
+                "a sidecar came up but its agent does not answer",
+                where=target.name,
+                cause=cause,
+                next_step="run `dethrone doctor`, then `dethrone heal`",
+            ),
         )
 
     def _prepare(self, agent: AgentHost) -> None:

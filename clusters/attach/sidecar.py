@@ -11,30 +11,24 @@ scope: what is done to the target itself.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import docker
 import docker.errors
 import msgspec
 
-from dethrone.clusters.agent.agent_host import AgentHost
 from dethrone.clusters.attach.targets import SIDECAR, Target
 from dethrone.clusters.docker.client import explained
 from dethrone.clusters.docker.containers import last_words
 from dethrone.clusters.docker.labels import LIB, NODE, OWNER, RUN, STATE
-from dethrone.clusters.docker.stream import ExecStream
-from dethrone.harness.core.clock import Ns
-from dethrone.harness.core.errors import ClusterError, HarnessError, NotHealed
-from dethrone.harness.core.interfaces import HostNews
+from dethrone.clusters.docker.meeting import AGENT
+from dethrone.harness.core.errors import NotHealed
 
 TARGET = "dethrone.target"
 """Label: the id of the container that a sidecar belongs to."""
 
 SOCKET = "/run/dethrone/agent.sock"
-RELAY_LIMIT_S = 15
-MEET_LIMIT_S = 20.0
 HEAL_LIMIT_S = 30
-AGENT = ("python3", "-S", "-m", "dethrone.clusters.agent.agent")
 
 
 class Sidecar(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,37 +52,6 @@ def make(client: docker.DockerClient, target: Target, *, image: str, run_id: str
         identity = _create(client, target.id, image=image, command=command, labels=labels, name=name)
         client.api.start(identity)
     return identity
-
-
-def meet(
-    client: docker.DockerClient,
-    target: Target,
-    identity: str,
-    *,
-    run_id: str,
-    origin_ns: Ns,
-    news: Callable[[HostNews], None],
-) -> AgentHost:
-    """Connect to the agent in a sidecar that has just been started."""
-    relay = [*AGENT, "relay", "--socket", SOCKET, "--wait", str(RELAY_LIMIT_S)]
-    try:
-        return AgentHost(
-            target.node,
-            target.address,
-            lambda: ExecStream(client, identity, relay, name=target.node),
-            origin_ns=origin_ns,
-            news=news,
-            run=run_id,
-            client=target.gateway,
-            meet_s=MEET_LIMIT_S,
-        )
-    except (HarnessError, OSError) as error:
-        raise ClusterError(
-            "a sidecar came up but its agent does not answer",
-            where=target.name,
-            cause=last_words(client, identity) or str(error),
-            next_step="run `dethrone doctor`, then `dethrone heal`",
-        ) from error
 
 
 def list_sidecars(client: docker.DockerClient, run_id: str | None = None) -> list[Sidecar]:

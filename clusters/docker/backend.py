@@ -16,24 +16,23 @@ import docker
 
 from dethrone.clusters.agent import confirm
 from dethrone.clusters.agent.agent_host import AgentHost
+from dethrone.clusters.docker import client as engine
 from dethrone.clusters.docker import doctor
 from dethrone.clusters.docker.client import connect
-from dethrone.clusters.docker.containers import Box, last_words, list_owned, remove_run, start_box, together
+from dethrone.clusters.docker.containers import Box, list_owned, remove_run, start_box, together
 from dethrone.clusters.docker.image import ensure_image, ingredients_of
-from dethrone.clusters.docker.network import RunNetwork, create_network
+from dethrone.clusters.docker.meeting import AGENT, meet
+from dethrone.clusters.docker.network import create_network
 from dethrone.clusters.docker.ship import ship
-from dethrone.clusters.docker.stream import ExecStream
 from dethrone.harness.core.clock import Ns
-from dethrone.harness.core.errors import ClusterError, ConfigError, HarnessError, MissingCapability
+from dethrone.harness.core.errors import ClusterError, ConfigError, HarnessError
 from dethrone.harness.core.interfaces import (
     Available,
     BackendTraits,
     DeploySpec,
     Host,
     HostNews,
-    No,
     Owned,
-    Yes,
 )
 
 SOCKET = "/run/dethrone-agent/agent.sock"
@@ -41,15 +40,6 @@ SOCKET = "/run/dethrone-agent/agent.sock"
 
 NODE_USER = "7003"
 """As whom nodes run inside a container: a user that Debian has not, so that no file is its own."""
-
-RELAY_LIMIT_S = 15
-"""How long a relay waits for the agent to listen."""
-
-MEET_LIMIT_S = 20.0
-"""How long a container that has just come up may take to answer."""
-
-_AGENT = ("python3", "-S", "-m", "dethrone.clusters.agent.agent")
-"""The agent, from its compiled form; without site packages, which it does not need."""
 
 _CONNECTIONS = 64
 
@@ -70,11 +60,7 @@ class DockerBackend(confirm.AgentBackend):
 
     def available(self) -> Available:
         """Whether an engine answers this user."""
-        try:
-            connect(limit_s=5).close()
-        except MissingCapability as error:
-            return No(why=f"{error.what}: {error.cause}", what_to_do=error.next_step)
-        return Yes()
+        return engine.available()
 
     def deploy(
         self,
@@ -103,7 +89,7 @@ class DockerBackend(confirm.AgentBackend):
                     client,
                     box,
                     image=image,
-                    command=[*_AGENT, *_serving(spec.run_id)],
+                    command=[*AGENT, *_serving(spec.run_id)],
                     network=network,
                     names=names,
                     run_id=spec.run_id,
@@ -111,7 +97,23 @@ class DockerBackend(confirm.AgentBackend):
                     memory_bytes=spec.memory_bytes,
                     pids=spec.pids,
                 )
-                host = _meet(client, container, box, network, run_id=spec.run_id, origin_ns=origin_ns, news=news)
+                host = meet(
+                    client,
+                    container,
+                    node=box.node,
+                    address=box.address,
+                    gateway=network.gateway,
+                    socket=SOCKET,
+                    run_id=spec.run_id,
+                    origin_ns=origin_ns,
+                    news=news,
+                    failure=lambda cause: ClusterError(
+                        "a host came up but its agent does not answer",
+                        where=f"{box.node} ({box.address})",
+                        cause=cause,
+                        next_step="run `dethrone doctor`, then repeat the run",
+                    ),
+                )
                 hosts.append(host)
 
             together(bring_up, boxes)
@@ -170,38 +172,6 @@ def _check(spec: DeploySpec) -> None:
             )
     if len(set(spec.nodes)) != len(spec.nodes) or not spec.nodes:
         raise ConfigError("node names must be given and differ", where=", ".join(spec.nodes))
-
-
-def _meet(
-    client: docker.DockerClient,
-    container: str,
-    box: Box,
-    network: RunNetwork,
-    *,
-    run_id: str,
-    origin_ns: Ns,
-    news: Callable[[HostNews], None],
-) -> AgentHost:
-    """Connect to the agent in a container. Its last words are the cause if it does not answer."""
-    relay = [*_AGENT, "relay", "--socket", SOCKET, "--wait", str(RELAY_LIMIT_S)]
-    try:
-        return AgentHost(
-            box.node,
-            box.address,
-            lambda: ExecStream(client, container, relay, name=box.node),
-            origin_ns=origin_ns,
-            news=news,
-            run=run_id,
-            client=network.gateway,
-            meet_s=MEET_LIMIT_S,
-        )
-    except (HarnessError, OSError) as error:
-        raise ClusterError(
-            "a host came up but its agent does not answer",
-            where=f"{box.node} ({box.address})",
-            cause=last_words(client, container) or str(error),
-            next_step="run `dethrone doctor`, then repeat the run",
-        ) from error
 
 
 BACKEND = DockerBackend()

@@ -18,6 +18,7 @@ import docker.errors
 import requests.exceptions
 
 from dethrone.harness.core.errors import ClusterError, MissingCapability
+from dethrone.harness.core.interfaces import Available, No, Yes
 
 CALL_LIMIT_S = 30
 """Longest time for one call to the engine; builds ask for more."""
@@ -43,6 +44,15 @@ def engine_address() -> str:
     candidates.append(str(Path.home() / ".docker" / "run" / "docker.sock"))
     found = [path for path in candidates if Path(path).is_socket()]
     return f"unix://{(found or candidates)[0]}"
+
+
+def available() -> Available:
+    """Whether an engine answers this user."""
+    try:
+        connect(limit_s=5).close()
+    except MissingCapability as error:
+        return No(why=f"{error.what}: {error.cause}", what_to_do=error.next_step)
+    return Yes()
 
 
 def connect(*, limit_s: int = CALL_LIMIT_S, connections: int = 16) -> docker.DockerClient:

@@ -167,11 +167,6 @@ def _text(file: Path) -> str:
     return file.read_text(encoding="utf-8")
 
 
-def packages_of(recipe: str) -> tuple[str, ...]:
-    """The Debian packages of a recipe."""
-    return ingredients_of(recipe).packages
-
-
 def ensure_image(
     client: docker.DockerClient,
     *,

@@ -19,7 +19,7 @@ import msgspec
 
 from dethrone.clusters.node.frames import BadFrame, FrameReader, frame
 from dethrone.clusters.node.record import Record
-from dethrone.clusters.node.transport import listen
+from dethrone.clusters.node.transport import accepted, listen, received, send_some
 
 CONNECTIONS_MAX = 1024
 OUT_BYTES_MAX = 8 * 1024 * 1024
@@ -130,18 +130,7 @@ class Clients:
         self._listener.close()
 
     def _accept(self, _mask: int) -> None:
-        while True:
-            try:
-                sock, _ = self._listener.accept()
-            except (BlockingIOError, InterruptedError):
-                return
-            except OSError:
-                self._count["accept_failed"] += 1
-                return
-            if len(self._clients) >= CONNECTIONS_MAX:
-                self._count["refused"] += 1
-                sock.close()
-                continue
+        for sock in accepted(self._listener, self._count, full=lambda: len(self._clients) >= CONNECTIONS_MAX):
             sock.setblocking(False)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             client = _Client(sock)
@@ -155,12 +144,9 @@ class Clients:
             self._dirty.add(client)
         if not mask & selectors.EVENT_READ:
             return
-        try:
-            data = client.sock.recv(READ_BYTES)
-        except (BlockingIOError, InterruptedError):
+        data = received(client.sock, READ_BYTES)
+        if data is None:
             return
-        except OSError:
-            data = b""
         if not data:
             self._close(client)
             return
@@ -209,11 +195,7 @@ class Clients:
         if client not in self._clients:
             return
         try:
-            if client.out:
-                sent = client.sock.send(client.out)
-                del client.out[:sent]
-        except (BlockingIOError, InterruptedError):
-            pass
+            send_some(client.sock, client.out)
         except OSError:
             self._close(client)
             return

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from typing import Any, Protocol, cast
 
 from dethrone.clusters.node.httpframes import BadHttp, HttpReader, render_request, render_response
-from dethrone.clusters.node.transport import FAR, Shell, dial, listen, tune
+from dethrone.clusters.node.transport import FAR, Shell, accepted, dial, listen, received, send_some, tune
 from dethrone.harness.core.clock import MS, Ns
 from dethrone.harness.core.errors import ConfigError
 from dethrone.harness.core.renamed import renamed
@@ -333,11 +333,7 @@ class HttpPeers:
         if client not in client.peer.clients or not client.up:
             return
         try:
-            if client.out:
-                sent = client.sock.send(client.out)
-                del client.out[:sent]
-        except (BlockingIOError, InterruptedError):
-            pass
+            send_some(client.sock, client.out)
         except OSError as error:
             call = client.call
             self._close_client(client)
@@ -363,18 +359,7 @@ class HttpPeers:
     # --- requests to us -------------------------------------------------------------------------------------------
 
     def _accept(self, _mask: int) -> None:
-        while True:
-            try:
-                sock, _ = self._listener.accept()
-            except (BlockingIOError, InterruptedError):
-                return
-            except OSError:
-                self._count["accept_failed"] += 1
-                return
-            if len(self._served) >= SERVED_MAX:
-                self._count["refused"] += 1
-                sock.close()
-                continue
+        for sock in accepted(self._listener, self._count, full=lambda: len(self._served) >= SERVED_MAX):
             tune(sock, user_timeout_ms=self._user_timeout_ms)
             served = _Served(sock)
             self._served.add(served)
@@ -386,12 +371,9 @@ class HttpPeers:
         if mask & selectors.EVENT_WRITE:
             self._dirty_served.add(served)
         if mask & selectors.EVENT_READ:
-            try:
-                data = served.sock.recv(READ_BYTES)
-            except (BlockingIOError, InterruptedError):
+            data = received(served.sock, READ_BYTES)
+            if data is None:
                 return
-            except OSError:
-                data = b""
             if not data:
                 self._close_served(served)
                 return
@@ -445,11 +427,7 @@ class HttpPeers:
         if served not in self._served:
             return
         try:
-            if served.out:
-                sent = served.sock.send(served.out)
-                del served.out[:sent]
-        except (BlockingIOError, InterruptedError):
-            pass
+            send_some(served.sock, served.out)
         except OSError:
             self._close_served(served)
             return

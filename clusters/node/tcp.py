@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 
 from dethrone.clusters.node.frames import BadFrame, FrameReader, frame
-from dethrone.clusters.node.transport import FAR, Shell, dial, listen, tune
+from dethrone.clusters.node.transport import FAR, Shell, accepted, dial, listen, received, send_some, tune
 from dethrone.harness.core.clock import MS, Ns
 
 QUEUE_FRAMES_MAX = 1024
@@ -239,16 +239,12 @@ class TcpPeers:
     def _write(self, link: _Link) -> None:
         if link.sock is None or not link.up:
             return
-        if link.out:
-            try:
-                sent = link.sock.send(link.out)
-                del link.out[:sent]
-            except (BlockingIOError, InterruptedError):
-                pass
-            except OSError as error:
-                self._lost_for(error)
-                self._lost(link, self._shell.mono())
-                return
+        try:
+            send_some(link.sock, link.out)
+        except OSError as error:
+            self._lost_for(error)
+            self._lost(link, self._shell.mono())
+            return
         waiting = bool(link.out) or bool(link.queue)
         if waiting != link.armed:
             link.armed = waiting
@@ -283,18 +279,7 @@ class TcpPeers:
     # --- incoming -------------------------------------------------------------------------------------------------
 
     def _accept(self, _mask: int) -> None:
-        while True:
-            try:
-                sock, _ = self._listener.accept()
-            except (BlockingIOError, InterruptedError):
-                return
-            except OSError:
-                self._count["accept_failed"] += 1
-                return
-            if len(self._inbound) >= self._inbound_max:
-                self._count["refused"] += 1
-                sock.close()
-                continue
+        for sock in accepted(self._listener, self._count, full=lambda: len(self._inbound) >= self._inbound_max):
             tune(sock, user_timeout_ms=self._user_timeout_ms)
             inbound = _Inbound(sock, self._shell.mono() + self._hello_ns)
             self._inbound.add(inbound)
@@ -304,12 +289,9 @@ class TcpPeers:
     def _on_inbound(self, inbound: _Inbound) -> None:
         if inbound not in self._inbound:
             return
-        try:
-            data = inbound.sock.recv(READ_BYTES)
-        except (BlockingIOError, InterruptedError):
+        data = received(inbound.sock, READ_BYTES)
+        if data is None:
             return
-        except OSError:
-            data = b""
         if not data:
             self._close_inbound(inbound)
             return

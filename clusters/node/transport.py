@@ -6,9 +6,11 @@ each message is reported to the shell (``leaving``) before its bytes are written
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import socket
 from collections import Counter
+from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
 from dethrone.harness.core.clock import Ns
@@ -75,6 +77,40 @@ def listen(bind: str, port: int) -> socket.socket:
             cause="another process has the port, or the address is not this host's",
         ) from error
     return sock
+
+
+def accepted(listener: socket.socket, counters: Counter[str], *, full: Callable[[], bool]) -> Iterator[socket.socket]:
+    """The connections that wait at a listener; while it is ``full``, each is closed and counted."""
+    while True:
+        try:
+            sock, _ = listener.accept()
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError:
+            counters["accept_failed"] += 1
+            return
+        if full():
+            counters["refused"] += 1
+            sock.close()
+        else:
+            yield sock
+
+
+def received(sock: socket.socket, most: int) -> bytes | None:
+    """Some bytes; b"" if the connection is over, None if there are none now."""
+    try:
+        return sock.recv(most)
+    except (BlockingIOError, InterruptedError):
+        return None
+    except OSError:
+        return b""
+
+
+def send_some(sock: socket.socket, out: bytearray) -> None:
+    """Send of ``out`` what can leave now, and take it out. OSError: the connection is over."""
+    if out:
+        with contextlib.suppress(BlockingIOError, InterruptedError):
+            del out[: sock.send(out)]
 
 
 def tune(sock: socket.socket, *, user_timeout_ms: int) -> None:

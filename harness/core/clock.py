@@ -28,7 +28,3 @@ class Span(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
     lo: Ns
     hi: Ns
-
-    def certainly_before(self, other: Span) -> bool:
-        """Whether every moment of this span lies before every moment of ``other``."""
-        return self.hi < other.lo

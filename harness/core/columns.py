@@ -161,7 +161,7 @@ class TracedColumns:
 class OpColumns:
     """Client operations, one row an ``Invoke``, each column built when it is first asked for.
 
-    ``returned`` and ``return_seq`` are -1 where none came back. ``status``: 0 ok, 1 fail, 2 info, 3 never returned.
+    ``returned`` is -1 where none came back. ``status``: 0 ok, 1 fail, 2 info, 3 never returned.
     """
 
     def __init__(self, history: History, words: Dictionary) -> None:
@@ -213,11 +213,6 @@ class OpColumns:
     def returned(self) -> Ints:
         """When they returned."""
         return ints([-1 if back is None else back.t for back in self._backs])
-
-    @cached_property
-    def return_seq(self) -> Ints:
-        """Sequence numbers of the returns."""
-        return ints([-1 if back is None else back.seq for back in self._backs])
 
     @cached_property
     def status(self) -> Codes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 
 from dethrone.harness.core.clock import Ns
 from dethrone.harness.core.errors import ConfigError
@@ -29,17 +29,6 @@ def parse_offset(text: str) -> Ns:
     words = text.strip()
     sign = -1 if words.startswith("-") else 1
     return sign * parse_duration(words[1:] if words[:1] in {"-", "+"} else words)
-
-
-def parse_factor(text: str) -> Decimal:
-    """A positive decimal factor, exactly. Raises ConfigError."""
-    try:
-        factor = Decimal(text)
-    except InvalidOperation:
-        factor = Decimal(0)
-    if not factor.is_finite() or factor <= 0:
-        raise ConfigError(f"{text!r} is not a positive factor", next_step="write 1, 10 or 0.1")
-    return factor
 
 
 def show_duration(ns: Ns) -> str:

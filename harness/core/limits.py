@@ -27,8 +27,6 @@ VALUE_CHARS_MAX = 16 << 20
 VALUE_DEPTH_MAX = 32
 INT_MAX = (1 << 63) - 1
 """Beyond it no column can hold a number."""
-LINE_BYTES_MAX = 1 << 20
-"""One line of a trace or a log."""
 
 
 def reading_trouble(reading: Reading) -> str:

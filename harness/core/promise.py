@@ -61,7 +61,6 @@ UNTIMED: Mapping[str, int | None] = dict.fromkeys(
 timing is safe under any number of them (Raft, 5.6: "safety must not depend on timing")."""
 
 Tier = Literal["T1", "T2", "T3", "T4", "T5"]
-Channel = Literal["ops", "observed", "traced", "witness", "converged", "noise"]
 
 
 class NotPromised(msgspec.Struct, frozen=True):

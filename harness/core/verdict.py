@@ -7,6 +7,8 @@ from typing import Any, Literal
 
 import msgspec
 
+from dethrone.harness.core.promise import Promise
+
 Outcome = Literal["pass", "unknown", "fail", "n/a"]
 FailOn = Literal["unknown", "violation", "excused"]
 """What makes an exit code other than 0: violations; with ``unknown`` (the default) too little evidence, too; with
@@ -54,6 +56,14 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     findings: tuple[Finding, ...] = ()
     evidence: Mapping[str, Any] = {}
     metrics: Mapping[str, Any] = {}
+
+
+def exempted(promise: Promise, *, name: str, version: str, kind: Kind) -> Verdict | None:
+    """``n/a``, if the promise exempts the property of this name."""
+    exempt = promise.exempt.get(name)
+    if exempt is None:
+        return None
+    return Verdict(checker=name, version=version, kind=kind, outcome="n/a", reason=f"{exempt.kind}: {exempt.reason}")
 
 
 def merge(verdicts: Iterable[Verdict]) -> Outcome:

@@ -13,7 +13,7 @@ from dethrone.harness.core.history import History
 from dethrone.harness.core.interfaces import Incremental
 from dethrone.harness.core.promise import LIVENESS, SAFETY, NotPromised
 from tests.checkers.histories import ALL, Tale, plan, promise
-from tests.checkers.soup import elections, soups
+from tests.checkers.soup import soups
 from tests.checkers.stories import STORIES
 
 CHECKERS = {name: point.load() for name, point in registry.names(registry.CHECKERS).items()}
@@ -114,28 +114,6 @@ def test_what_a_fault_beyond_the_promise_explains_is_excused_and_still_shown(nam
         assert verdict.outcome != "fail"
         assert verdict.findings
         assert all(found.excused for found in verdict.findings)
-
-
-@pytest.mark.parametrize("name", [n for n, s in STORIES.items() if isinstance(CHECKERS[s.checker], Incremental)])
-def test_a_watcher_stops_at_bad_stories_only(name):
-    story = STORIES[name]
-    feed = CHECKERS[story.checker].watcher(story.plan().promise, story.plan())
-    stopped = any([feed(event) for event in story.tell().end()])  # noqa: C419 - feed them all
-    if story.outcome != "fail":
-        assert not stopped
-    elif not any(word in name for word in ("not_atomic", "refuted")):
-        assert stopped
-
-
-@some
-@given(elections())
-def test_a_watcher_never_stops_where_the_checker_finds_nothing(history):
-    for checker in CHECKERS.values():
-        if isinstance(checker, Incremental):
-            feed = checker.watcher(promise(), plan())
-            stopped = any([feed(event) for event in history])  # noqa: C419 - feed them all
-            if stopped:
-                assert checker.check(history, promise(), plan()).outcome == "fail"
 
 
 def test_all_channels_of_the_plan_are_known_words():

@@ -116,7 +116,6 @@ def test_a_crowd_excuses_liveness_only_where_safety_is_claimed_under_any_number(
     tale.kill("n2")
     found = excuses(tale.wait(500).end(), few)
     assert found.safety(tale.now * MS) is None
-    assert not found.unsafe
     assert "tolerated: 1" in found.liveness(tale.now * MS, tale.now * MS)
 
 

@@ -56,7 +56,6 @@ def test_an_operation_is_one_row_with_its_first_return():
     ops = columns(history).ops
     assert ops.status.tolist() == [0, 3]
     assert ops.returned.tolist() == [9, -1]
-    assert ops.return_seq.tolist() == [2, -1]
 
 
 def test_traces_keep_their_own_order_fields():

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from dethrone.harness.core import registry, store
-from dethrone.harness.core.duration import parse_duration, parse_factor, parse_offset, show_duration
+from dethrone.harness.core.duration import parse_duration, parse_offset, show_duration
 from dethrone.harness.core.errors import ConfigError, HarnessError
 from dethrone.harness.core.promise import Promise
 from dethrone.harness.core.quorum import is_quorum, minority, quorum
@@ -38,12 +38,6 @@ def test_an_offset_is_a_duration_that_may_be_below_0(text, ns):
 def test_anything_else_is_no_offset(text):
     with pytest.raises(ConfigError):
         parse_offset(text)
-
-
-@pytest.mark.parametrize("text", ["0", "-1", "x", "inf", "nan"])
-def test_a_factor_is_positive_and_finite(text):
-    with pytest.raises(ConfigError):
-        parse_factor(text)
 
 
 @given(st.integers(0, 10**15))

@@ -9,7 +9,7 @@ import pytest
 
 from dethrone.checkers.base import WRITES
 from dethrone.checkers.facts import elections, named, votes
-from dethrone.checkers.failover import CAMPAIGNS, STAGES, _split_votes, _stages, exposure
+from dethrone.checkers.failover import CAMPAIGNS, STAGES, _stages, exposure, split_votes
 from dethrone.checkers.failover import ROUNDS as CHECKERS_ROUNDS
 from dethrone.harness.core.clock import MS, Span
 from dethrone.harness.core.columns import columns
@@ -205,7 +205,7 @@ def key_of(row):
 
 def test_split_votes_are_counted_like_the_checkers(tables, histories):
     told = {run: len(tables["split-votes"][run]) for run in histories}
-    assert told == {run: _split_votes(history) for run, history in histories.items()}
+    assert told == {run: split_votes(history) for run, history in histories.items()}
     assert sum(told.values()) > 0
 
 

@@ -112,7 +112,6 @@ class Host:
             "silence": ("", lambda _: {"silence_ns": self.dead_man.silence_ns}),
             "ack": ("", self._ack),
             "bye": ("state", self._bye),
-            "noise": ("", self._noise),
             "send_probes": ("", self._send_probes),
             "probe_links": ("probe", self._probe_links),
             "measure": ("measure", self._measure),
@@ -177,9 +176,6 @@ class Host:
         why = self.rules.remove() if self.rules.used else ""
         left = self.commands.apply([])[0] if self.commands.held else ""
         return {"why": "; ".join(filter(None, [why, left]))}
-
-    def _noise(self, _request: Mapping[str, Any]) -> Mapping[str, Any]:
-        return self.canary.summary()
 
     def _send_probes(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
         nonce = integer_of(request, "nonce", low=0, high=2**63)

@@ -18,7 +18,7 @@ from dethrone.harness.core.interfaces.backend import (
     NodeStart,
     Owned,
 )
-from dethrone.harness.core.interfaces.checker import Checker, Demanding, Incremental, Model, Unmet
+from dethrone.harness.core.interfaces.checker import Checker, Demanding, Incremental, Model, Unmet, Watcher
 from dethrone.harness.core.interfaces.faults import FaultTraits, Shown, Who, declarations, declared, traits_of
 from dethrone.harness.core.interfaces.nemesis import (
     ClusterView,
@@ -113,6 +113,7 @@ __all__ = [
     "Thorough",
     "TraceLine",
     "Unmet",
+    "Watcher",
     "Who",
     "Workload",
     "Yes",

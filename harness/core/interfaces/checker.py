@@ -10,12 +10,14 @@ from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 
-from dethrone.harness.core.events import Observed
 from dethrone.harness.core.history import History
 from dethrone.harness.core.operations import ModelOptions, Operations
 from dethrone.harness.core.plan import Plan
-from dethrone.harness.core.promise import Channel, Promise
+from dethrone.harness.core.promise import Promise
 from dethrone.harness.core.verdict import Kind, Verdict
+
+Watcher = Callable[[Any], bool]
+"""Fed events in order; True once a finding is certain."""
 
 
 class Checker(Protocol):
@@ -27,7 +29,6 @@ class Checker(Protocol):
     name: str
     version: str
     kind: Kind
-    needs: frozenset[Channel]
 
     def check(self, history: History, promise: Promise, plan: Plan) -> Verdict:
         """The verdict."""
@@ -52,8 +53,8 @@ class Demanding(Protocol):
 class Incremental(Protocol):
     """A safety checker that can also watch a running history, to stop a run at its first finding."""
 
-    def watcher(self, promise: Promise, plan: Plan) -> Callable[[Observed | Any], bool]:
-        """A function that is fed events in order and answers True once a finding is certain."""
+    def watcher(self, promise: Promise, plan: Plan) -> Watcher:
+        """What watches one run."""
 
 
 class Model(Protocol):

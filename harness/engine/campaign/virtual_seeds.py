@@ -21,14 +21,14 @@ from dethrone.harness.core.clock import SECOND, Ns
 from dethrone.harness.core.errors import HarnessError
 from dethrone.harness.core.events import Observed, Return, Traced
 from dethrone.harness.core.history import History
-from dethrone.harness.core.interfaces import Checker, Incremental
+from dethrone.harness.core.interfaces import Checker
 from dethrone.harness.core.known_findings import Known
 from dethrone.harness.core.known_findings import read as read_known
 from dethrone.harness.engine.campaign.row import CampaignRow, Progress
 from dethrone.harness.engine.campaign.row_file import Tally
 from dethrone.harness.engine.run.exit_status import EXIT_TROUBLE, exit_code
 from dethrone.harness.engine.run.garbage_collection import swept
-from dethrone.harness.engine.run.judge import acknowledged, load_checkers
+from dethrone.harness.engine.run.judge import acknowledged, load_checkers, watching
 from dethrone.harness.engine.run.judgement import Judgement
 from dethrone.harness.engine.run.lifecycle import today
 from dethrone.harness.engine.run.options import RunOptions
@@ -86,14 +86,7 @@ def _row(options: RunOptions, seed: int, checkers: dict[str, Checker], known: Se
     try:
         drafted = draft(options, seed=seed)
         plan = drafted.plan
-        watchers = [
-            checker.watcher(plan.promise, plan)
-            for name, checker in checkers.items()
-            if plan.stop_at_first_failure
-            and isinstance(checker, Incremental)
-            and (not plan.stop_at or name in plan.stop_at)
-        ]
-        run = rehearse_draft(drafted, checkers, watchers=watchers)
+        run = rehearse_draft(drafted, checkers, watchers=watching(checkers, plan))
     except HarnessError as error:
         return CampaignRow(
             seed=seed,

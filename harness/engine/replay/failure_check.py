@@ -11,10 +11,10 @@ from collections.abc import Mapping
 
 import msgspec
 
-from dethrone.harness.core.interfaces import Checker, Incremental
+from dethrone.harness.core.interfaces import Checker
 from dethrone.harness.core.schedule import Schedule
 from dethrone.harness.engine.replay.failure_rate import room_for
-from dethrone.harness.engine.run.judge import load_checkers
+from dethrone.harness.engine.run.judge import load_checkers, watchers
 from dethrone.harness.engine.run.options import RunOptions
 from dethrone.harness.engine.run.planning import Draft, draft
 from dethrone.harness.engine.run.rehearsal import Rehearsed, rehearse_draft, with_schedule
@@ -51,10 +51,4 @@ class StillFails:
 
 def run_until_failure(drafted: Draft, checkers: Mapping[str, Checker]) -> Rehearsed:
     """One run, which ends early if one of these checkers can decide at once."""
-    plan = drafted.plan
-    watchers = [
-        checker.watcher(plan.promise, plan)
-        for name, checker in checkers.items()
-        if isinstance(checker, Incremental) and plan.promise.owes(name)
-    ]
-    return rehearse_draft(drafted, checkers, watchers=watchers)
+    return rehearse_draft(drafted, checkers, watchers=watchers(checkers.values(), drafted.plan))

@@ -19,7 +19,7 @@ from dethrone.harness.core.clock import MS, Ns, Span
 from dethrone.harness.core.duration import show_duration
 from dethrone.harness.core.events import AGENT_LOST, SCHEMA, AnyEvent, Begin, FaultEvent, Mark, Noise, Trouble
 from dethrone.harness.core.hoststate import HEALTHY
-from dethrone.harness.core.interfaces import Evidence, HostNews, Unmet
+from dethrone.harness.core.interfaces import Evidence, HostNews, Unmet, Watcher
 from dethrone.harness.core.plan import Plan
 from dethrone.harness.core.rng import Rng
 from dethrone.harness.core.schedule import RealisedSchedule, Step
@@ -44,7 +44,7 @@ from dethrone.harness.engine.run.phase_bounds import (
 from dethrone.harness.engine.run.planning import WARMUP_NS, Draft
 from dethrone.harness.engine.run.realised_faults import Settled
 from dethrone.harness.engine.run.trace_record import TraceRecord
-from dethrone.harness.engine.run.write_before_effect import Outbox, Watcher
+from dethrone.harness.engine.run.write_before_effect import Outbox
 
 Phase = Literal["start", "warmup", "faults", "heal", "quiet", "final", "stop"]
 EndReason = Literal["complete", "first-failure", "interrupted", "trouble"]

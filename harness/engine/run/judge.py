@@ -16,11 +16,11 @@ from dethrone.harness.core import registry, store
 from dethrone.harness.core.errors import HistoryError
 from dethrone.harness.core.events import Trouble
 from dethrone.harness.core.history import History, read_history
-from dethrone.harness.core.interfaces import Checker
+from dethrone.harness.core.interfaces import Checker, Incremental, Watcher
 from dethrone.harness.core.known_findings import Known, why_known
 from dethrone.harness.core.plan import Plan
 from dethrone.harness.core.signature import signature_of
-from dethrone.harness.core.verdict import Finding, Verdict, merge
+from dethrone.harness.core.verdict import Finding, Verdict, exempted, merge
 from dethrone.harness.engine.run.headline import headline
 from dethrone.harness.engine.run.judgement import JSON_SCHEMA, Judgement
 
@@ -28,6 +28,22 @@ from dethrone.harness.engine.run.judgement import JSON_SCHEMA, Judgement
 def load_checkers() -> dict[str, Checker]:
     """Name → checker, of all that are installed."""
     return registry.load_all(registry.CHECKERS)
+
+
+def watchers(checkers: Iterable[Checker], plan: Plan) -> list[Watcher]:
+    """What ends a run at its first certain finding, of those checkers that can say so event by event."""
+    return [
+        checker.watcher(plan.promise, plan)
+        for checker in checkers
+        if isinstance(checker, Incremental) and plan.promise.owes(checker.name)
+    ]
+
+
+def watching(checkers: Mapping[str, Checker], plan: Plan) -> list[Watcher]:
+    """Those that this plan asks for."""
+    if not plan.stop_at_first_failure:
+        return []
+    return watchers((one for name, one in checkers.items() if not plan.stop_at or name in plan.stop_at), plan)
 
 
 def judge(history: History, plan: Plan, checkers: Mapping[str, Checker] | None = None) -> Judgement:
@@ -113,15 +129,9 @@ def _acknowledged(verdict: Verdict, known: Sequence[Known], *, system: str, day:
 
 
 def _judge_one(name: str, checker: Checker, history: History, plan: Plan) -> Verdict:
-    exempt = plan.promise.exempt.get(name)
+    exempt = exempted(plan.promise, name=name, version=checker.version, kind=checker.kind)
     if exempt is not None:
-        return Verdict(
-            checker=name,
-            version=checker.version,
-            kind=checker.kind,
-            outcome="n/a",
-            reason=f"{exempt.kind}: {exempt.reason}",
-        )
+        return exempt
     try:
         return checker.check(history, plan.promise, plan)
     except Exception as error:  # noqa: BLE001 - a checker that dies is unknown, never pass and never the end of the others

@@ -25,14 +25,14 @@ from dethrone.harness.core.clock import SECOND
 from dethrone.harness.core.errors import HistoryError
 from dethrone.harness.core.events import AnyEvent, FaultEvent, Mark
 from dethrone.harness.core.history import History, read_history
-from dethrone.harness.core.interfaces import Checker, Incremental
+from dethrone.harness.core.interfaces import Checker
 from dethrone.harness.core.known_findings import read as read_known
 from dethrone.harness.core.plan import Plan, presentable
 from dethrone.harness.core.secrets import hidden
 from dethrone.harness.engine.run.continuation import unmet_by
 from dethrone.harness.engine.run.director import Director
 from dethrone.harness.engine.run.exit_status import exit_code
-from dethrone.harness.engine.run.judge import acknowledged, judge, load_checkers, write_verdict
+from dethrone.harness.engine.run.judge import acknowledged, judge, load_checkers, watching, write_verdict
 from dethrone.harness.engine.run.judgement import Judgement, RunResult
 from dethrone.harness.engine.run.listener import Listener
 from dethrone.harness.engine.run.options import RunOptions
@@ -72,15 +72,7 @@ class Course:
 
     def director(self) -> Director:
         """The director of this run, with those checkers that watch it as it goes."""
-        plan = self.plan
-        watchers = [
-            checker.watcher(plan.promise, plan)
-            for name, checker in self.checkers.items()
-            if plan.stop_at_first_failure
-            and isinstance(checker, Incremental)
-            and (not plan.stop_at or name in plan.stop_at)
-        ]
-        director = Director(self.draft, watchers=watchers)
+        director = Director(self.draft, watchers=watching(self.checkers, self.plan))
         director.on_warm = self._warmed
         director.assess = unmet_by(self.checkers)
         return director

@@ -7,7 +7,7 @@ loop. Files, progress and the user's signals are out of scope.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -15,7 +15,7 @@ from dethrone.harness.core.clock import Ns
 from dethrone.harness.core.errors import ConfigError
 from dethrone.harness.core.events import AnyEvent, End
 from dethrone.harness.core.history import History
-from dethrone.harness.core.interfaces import Checker
+from dethrone.harness.core.interfaces import Checker, Watcher
 from dethrone.harness.core.plan import Plan
 from dethrone.harness.core.schedule import RealisedSchedule, Schedule
 from dethrone.harness.engine.run.continuation import unmet_by
@@ -55,9 +55,7 @@ def with_schedule(drafted: Draft, schedule: Schedule) -> Draft:
     return msgspec.structs.replace(drafted, plan=msgspec.structs.replace(drafted.plan, schedule=schedule), more=None)
 
 
-def rehearse_draft(
-    drafted: Draft, checkers: Mapping[str, Checker], *, watchers: Sequence[Callable[[AnyEvent], bool]] = ()
-) -> Rehearsed:
+def rehearse_draft(drafted: Draft, checkers: Mapping[str, Checker], *, watchers: Sequence[Watcher] = ()) -> Rehearsed:
     """Run a draft once. ``watchers``: as for the director; the first that says so ends the run."""
     plans: list[Plan] = [drafted.plan]
     director = Director(drafted, watchers=watchers)

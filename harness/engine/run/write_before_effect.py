@@ -14,11 +14,9 @@ from typing import Any
 from dethrone.harness.core import world as w
 from dethrone.harness.core.clock import Ns
 from dethrone.harness.core.events import AnyEvent
-from dethrone.harness.core.interfaces import ClusterView
+from dethrone.harness.core.interfaces import ClusterView, Watcher
 from dethrone.harness.engine.run.continuation import worth_keeping
 from dethrone.harness.engine.run.nemesis_driver import NemesisDriver
-
-Watcher = Callable[[AnyEvent], bool]
 
 
 class Outbox:

@@ -16,14 +16,14 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
 from dethrone.clusters.agent import bundle
 from dethrone.clusters.agent.agent_host import AgentHost
-from dethrone.clusters.agent.streams import ProcessStream, SocketStream, Stream
+from dethrone.clusters.agent.streams import SocketStream, Stream
 from dethrone.harness.core.interfaces import Command, HostNews, NodeStart
 
 PLACE = tempfile.mkdtemp(prefix="dethrone-tests-agent-")
@@ -85,6 +85,49 @@ def wait_until(condition: Callable[[], object], limit_s: float = 5.0) -> None:
     while not condition():
         assert time.monotonic() < deadline, "did not come true in time"
         time.sleep(0.005)
+
+
+class ProcessStream:
+    """The pipes of a relay command: ``docker exec -i HOST … relay``, ``ssh HOST … relay``."""
+
+    def __init__(self, argv: Sequence[str]) -> None:
+        self._process = subprocess.Popen(
+            list(argv), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0
+        )
+
+    @property
+    def pid(self) -> int:
+        """The relay command's process."""
+        return self._process.pid
+
+    def read(self) -> bytes:
+        """See ``Stream``; if the relay ends with a message on stderr, that is the error."""
+        if self._process.stdout is None:
+            return b""
+        data = os.read(self._process.stdout.fileno(), 256 << 10)
+        if not data and self._process.stderr is not None:
+            complaint = os.read(self._process.stderr.fileno(), 4096)
+            if complaint:
+                raise OSError(complaint.decode("utf-8", "replace").strip()[-400:])
+        return data
+
+    def write(self, data: bytes) -> None:
+        """See ``Stream``."""
+        if self._process.stdin is None:
+            raise BrokenPipeError
+        view = memoryview(data)
+        while view:
+            view = view[os.write(self._process.stdin.fileno(), view) :]
+
+    def close(self) -> None:
+        """See ``Stream``."""
+        if self._process.poll() is None:
+            self._process.kill()
+        self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
+            if pipe is not None:
+                with contextlib.suppress(OSError):
+                    pipe.close()
 
 
 class Box:

@@ -13,7 +13,7 @@ import docker.types
 import pytest
 
 from dethrone.clusters.docker.client import connect
-from dethrone.clusters.docker.image import ensure_image, packages_of
+from dethrone.clusters.docker.image import ensure_image, ingredients_of
 from dethrone.clusters.docker.network import _engine_ranges
 from dethrone.clusters.subnets import candidates, routes
 from dethrone.clusters.systems.etcd import SYSTEM
@@ -131,7 +131,7 @@ def image(client: docker.DockerClient) -> str:
 @pytest.fixture(scope="session")
 def without_shell(client: docker.DockerClient) -> Iterator[str]:
     """An image with etcd and nothing that could help to break it."""
-    base = ensure_image(client, packages=packages_of("etcd"))
+    base = ensure_image(client, packages=ingredients_of("etcd").packages)
     tag = uuid.uuid4().hex[:8]
     container = client.containers.run(base, ["/bin/sh", "-c", _STRIP], detach=True, network_mode="none")
     try:

@@ -2,22 +2,22 @@ import msgspec
 import pytest
 
 from dethrone.clusters.docker import image as images
-from dethrone.clusters.docker.image import Recipe, cached_tag, ensure_image, packages_of
+from dethrone.clusters.docker.image import Recipe, cached_tag, ensure_image, ingredients_of
 from dethrone.harness.core.errors import ConfigError
 
 RECIPE = Recipe(base=None, packages=("python3",), requirement="msgspec", script="", architecture="amd64")
 
 
 def test_recipes_are_named_and_take_debian_packages_of_a_users_system():
-    assert packages_of("node") == ()
-    assert packages_of("etcd") == ("etcd-server",)
-    assert packages_of("node+redis-server+redis-sentinel") == ("redis-server", "redis-sentinel")
+    assert ingredients_of("node").packages == ()
+    assert ingredients_of("etcd").packages == ("etcd-server",)
+    assert ingredients_of("node+redis-server+redis-sentinel").packages == ("redis-server", "redis-sentinel")
 
 
 @pytest.mark.parametrize("recipe", ["", "zookeeper-of-yours", "node+", "node+bad name", "node+$(reboot)"])
 def test_an_unknown_recipe_is_refused_with_the_known_ones(recipe):
     with pytest.raises(ConfigError, match="no image recipe"):
-        packages_of(recipe)
+        ingredients_of(recipe)
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_nothing_of_this_machines_configuration_stays_in_the_image(client):
 
 @pytest.mark.docker
 def test_the_image_of_etcd_is_the_same_host_with_one_package_more(client):
-    tag = ensure_image(client, packages=packages_of("etcd"))
+    tag = ensure_image(client, packages=ingredients_of("etcd").packages)
     plain = client.images.get(ensure_image(client)).attrs["RootFS"]["Layers"]
     extended = client.images.get(tag).attrs["RootFS"]["Layers"]
     assert extended[: len(plain)] == plain

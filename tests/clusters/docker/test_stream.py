@@ -3,7 +3,7 @@ import time
 
 import pytest
 
-from dethrone.clusters.docker.image import ensure_image, packages_of
+from dethrone.clusters.docker.image import ensure_image, ingredients_of
 from dethrone.clusters.docker.stream import ExecStream
 from dethrone.harness.core.errors import ClusterError
 
@@ -12,7 +12,7 @@ pytestmark = pytest.mark.docker
 
 @pytest.fixture(scope="module")
 def container(client):
-    image = ensure_image(client, packages=packages_of("node"))
+    image = ensure_image(client, packages=ingredients_of("node").packages)
     made = client.containers.create(
         image, command=["sleep", "120"], network_mode="none", labels={"dethrone.owner": "test"}
     )

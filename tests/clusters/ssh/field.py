@@ -15,7 +15,7 @@ import pytest
 
 from dethrone.clusters.docker.client import connect
 from dethrone.clusters.docker.containers import Box, remove_run, start_box
-from dethrone.clusters.docker.image import ensure_image, packages_of
+from dethrone.clusters.docker.image import ensure_image, ingredients_of
 from dethrone.clusters.docker.network import create_network
 from dethrone.harness.core.errors import MissingCapability
 
@@ -62,7 +62,7 @@ class Field:
         self.client, self.boxes = client, {}
         key = paramiko.ECDSAKey.generate()
         key.write_private_key_file(str(directory / "id"))
-        image = ensure_image(client, packages=packages_of(f"{recipe}+openssh-server+sudo"))
+        image = ensure_image(client, packages=ingredients_of(f"{recipe}+openssh-server+sudo").packages)
         network = create_network(client, run_id=run_id, state_dir=str(directory), nodes=len(NODES))
         boxes = [Box(node=node, address=network.address(index)) for index, node in enumerate(NODES)]
         public = f"{key.get_name()} {key.get_base64()}"

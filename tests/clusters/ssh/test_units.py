@@ -11,7 +11,7 @@ import paramiko
 import pytest
 
 from dethrone.clusters.docker.containers import last_words, remove_run
-from dethrone.clusters.docker.image import ensure_image, packages_of
+from dethrone.clusters.docker.image import ensure_image, ingredients_of
 from dethrone.clusters.docker.labels import NODE, OWNER, RUN, STATE
 from dethrone.clusters.docker.network import create_network
 from dethrone.clusters.ssh.backend import SshBackend
@@ -54,7 +54,7 @@ class Machine:
         self.client, self.run_id = client, run_id
         key = paramiko.ECDSAKey.generate()
         key.write_private_key_file(str(directory / "id"))
-        image = ensure_image(client, packages=packages_of("node+openssh-server+sudo+systemd"))
+        image = ensure_image(client, packages=ingredients_of("node+openssh-server+sudo+systemd").packages)
         network = create_network(client, run_id=run_id, state_dir=str(directory), nodes=1)
         address = network.address(0)
         limits = client.api.create_host_config(

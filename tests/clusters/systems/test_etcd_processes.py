@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from dethrone.clusters.docker.client import connect
-from dethrone.clusters.docker.image import ensure_image, packages_of
+from dethrone.clusters.docker.image import ensure_image, ingredients_of
 from dethrone.clusters.systems.etcd import SYSTEM, member_id
 from tests.clusters.systems.processes import Processes
 from tests.clusters.systems.specs import specs
@@ -39,7 +39,7 @@ def binary(tmp_path_factory):
         return here
     client = connect()
     try:
-        image = ensure_image(client, packages=packages_of("etcd"))
+        image = ensure_image(client, packages=ingredients_of("etcd").packages)
         container = client.containers.create(image)
         try:
             chunks, _ = container.get_archive("/usr/bin/etcd")

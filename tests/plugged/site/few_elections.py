@@ -6,7 +6,7 @@ from dethrone.checkers.base import Base, finding
 from dethrone.checkers.facts import elections
 from dethrone.harness.core.history import History
 from dethrone.harness.core.plan import Plan
-from dethrone.harness.core.promise import Channel, Promise
+from dethrone.harness.core.promise import Promise
 from dethrone.harness.core.verdict import Verdict
 
 
@@ -15,12 +15,10 @@ class FewElections(Base):
 
     name = "few-elections"
     kind = "safety"
-    needs: frozenset[Channel] = frozenset({"traced"})
+    channels = ("traced",)
 
-    def check(self, history: History, promise: Promise, plan: Plan) -> Verdict:
+    def examine(self, history: History, promise: Promise, plan: Plan) -> Verdict:
         """The verdict."""
-        if (na := self.not_owed(promise)) is not None:
-            return na
         won = list({fact.term: fact for fact in elections(history)}.values())
         return self.conclude(
             history,
