@@ -9,7 +9,7 @@ of the process (``node``).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from heapq import heappush
 from typing import Any
 
@@ -164,7 +164,7 @@ class Delivering(Storing):
         """Is the node plain?"""
         clock = self.clock
         self._mono, self._wall = clock.mono_offset, clock.wall_offset
-        self._slow = self._dying is not None or self.calls.used
+        self._slow = self._dying is not None
         self._barred = self._slow or self._barrier.held > 0
         self.busy = not (
             self.alive and not self.frozen and self._dying is None and self.clock.plain and not self.calls.used
@@ -187,108 +187,78 @@ class Delivering(Storing):
         if out:
             self._carry(out)
 
-    def _carry(self, out: list[Effect]) -> None:
-        """Carry out what one step produced."""
-        if self._barred:
-            if len(out) == 1 and self._dying is None:
-                only = out[0]
-                if type(only) is SetTimer:  # a tick: it waits for nothing, even behind held effects
-                    out.clear()
-                    self._set_timer(only)
-                    return
-            self._carry_all(out, 0)
-            return
+    def _carry(self, out: list[Effect], *, admitted: bool = False) -> None:
+        """Carry out what one step produced, behind its barriers; ``admitted``: what these have let pass.
+
+        A process that is to die within the effects of a step does so behind some of them.
+        """
+        effects = out
+        # A tick waits for nothing, even behind held effects.
+        if self._barred and not admitted and (len(out) > 1 or type(out[0]) is not SetTimer or self._dying is not None):
+            effects, admitted = self._admitted(out), True
+        dying = self._dying if effects else None
+        if dying is not None:
+            effects = effects[: self.chance.below(len(effects) + 1)]
         line, links = self._line, self.links
         effect: Any
-        for effect in out:
+        for effect in effects:
             kind = type(effect)
             if kind is Send:
-                to, body = effect.to, effect.body
-                link = links.get(to)
-                if link is None:
+                link = links.get(effect.to)
+                if link is None or not link.plain:
+                    self._send(effect, link)
                     continue
-                if link.plain:  # ``Network.send``, spelled out: calls less for most messages of a run
-                    seen = self._sent(to, body)
-                    if seen:
-                        self._witnessed(seen)
-                    at = line.now + self._delay()
-                    if at < link.last:
-                        at = link.last
-                    else:
-                        link.last = at
-                    heappush(line.heap, (at, line.order(), link.arrive, link, body))
+                body = effect.body  # ``Network.send``, spelled out: calls less for most messages of a run
+                seen = self._sent(effect.to, body)
+                if seen:
+                    self._witnessed(seen)
+                at = line.now + self._delay()
+                if at < link.last:
+                    at = link.last
                 else:
-                    self._network.send(link, body)
+                    link.last = at
+                heappush(line.heap, (at, line.order(), link.arrive, link, body))
             elif kind is Note:
                 self._note(effect)
             elif kind is SetTimer:
                 self._set_timer(effect)
             elif kind is Reply:
                 self._ears.answered(self, effect.id, effect.body)
+            elif not admitted:
+                self._carry(self._admitted(effects[effects.index(effect) :]), admitted=True)
+                break
+            elif kind is Disk:
+                self._batches.append(effect)
+                if len(self._batches) == 1:
+                    self._begin_batch()
             else:
-                self._carry_all(out, out.index(effect))
-                return
+                known = isinstance(effect, Halt)
+                reason = effect.reason if known else f"an effect of no known kind: {kind.__name__}"
+                self._shell("halt", {"reason": reason})
+                self._die(EXIT_HALTED)
+                break
+        if dying is not None and self.alive:
+            self._die(-9, power=dying == "POWER")
         out.clear()
 
-    def _carry_all(self, out: list[Effect], place: int) -> None:
-        rest = out[place:] if place else list(out)
-        out.clear()
+    def _admitted(self, effects: list[Effect]) -> list[Effect]:
+        """Those that no barrier holds back."""
         try:
-            ready = self._barrier.admit(rest)
+            ready = self._barrier.admit(effects)
         except ValueError as error:
             self._crashed("effects", error)
-            return
+            return []
         self._barred = self._slow or self._barrier.held > 0
-        self._carry_slowly(ready)
+        return ready
 
-    def _carry_slowly(self, effects: Sequence[Effect]) -> None:
-        if self._dying is not None and effects:
-            signal = self._dying
-            for effect in effects[: self.chance.below(len(effects) + 1)]:
-                self._carry_one(effect)
-                if not self.alive:
-                    return
-            self._die(-9, power=signal == "POWER")
-            return
-        life = self.life
-        carry = self._carry_one
-        for effect in effects:
-            carry(effect)
-            if life != self.life:
-                return
-
-    def _carry_one(self, effect: Any) -> None:
-        kind = type(effect)
-        if kind is Send:
-            if self.calls.used:
-                self._send_call(effect)
-                return
-            link = self.links.get(effect.to)
-            if link is None:
-                return
+    def _send(self, effect: Send, link: Link | None) -> None:
+        """A message that does not just pass: a call, over a link that is closed or has a quality, or to no member."""
+        if self.calls.used:
+            leaves = self.calls.begin(effect.to, effect.body, effect.answers)
+            if leaves is not None:
+                self._network.send(*leaves)
+        elif link is not None:
             self._network.send(link, effect.body)
-        elif kind is Note:
-            self._note(effect)
-        elif kind is SetTimer:
-            self._set_timer(effect)
-        elif kind is Reply:
-            self._ears.answered(self, effect.id, effect.body)
-        elif kind is Disk:
-            self._batches.append(effect)
-            if len(self._batches) == 1:
-                self._begin_batch()
-        else:
-            reason = (
-                effect.reason if isinstance(effect, Halt) else f"an effect of no known kind: {type(effect).__name__}"
-            )
-            self._shell("halt", {"reason": reason})
-            self._die(EXIT_HALTED)
-
-    def _send_call(self, effect: Send) -> None:
-        leaves = self.calls.begin(effect.to, effect.body, effect.answers)
-        if leaves is None:
-            return
-        self._network.send(*leaves)
 
 
 def _nothing(_to: str, _body: Any) -> list[Witnessed]:

@@ -51,7 +51,7 @@ class Timeline:
 
 
 class Link:
-    """One direction between two nodes. ``closed``: nothing passes now; ``plain``: open, and no quality to look at."""
+    """One direction between two nodes. ``closed``: nothing passes now; ``plain``: a flow, open, without a quality."""
 
     __slots__ = (
         "arrive",
@@ -256,7 +256,6 @@ class Network:
                 self._line.at(link.last, link.arrive, link, body)
         link.src.tell()
 
-    @staticmethod
-    def _open(link: Link, *, closed: bool) -> None:
+    def _open(self, link: Link, *, closed: bool) -> None:
         link.closed = closed
-        link.plain = not closed and link.quality is None
+        link.plain = self.flows and not closed and link.quality is None

@@ -151,7 +151,7 @@ class SimNode(Delivering):
             return
         self._start_batches = {effect.token for effect in out if isinstance(effect, Await)}
         self._start_batches &= {effect.token for effect in out if isinstance(effect, Disk)}
-        self._carry_slowly(ready)
+        self._carry(ready, admitted=True)
         self.tell()
         if self.alive and not self._start_batches:
             self._open()
@@ -189,7 +189,7 @@ class SimNode(Delivering):
             if error is None:
                 self._witnessed(self._witness.synced(batch.ops) if self._witness else ())
             if told:
-                self._carry_slowly(self._barrier.done(batch.token, error))
+                self._carry(self._barrier.done(batch.token, error), admitted=True)
         if not self.alive:
             return
         self._shell("stopped", {"signal": "SIGTERM", "disk_finished": True})

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from dethrone.clusters.node.effects import Barrier
 from dethrone.clusters.sim.chance import uniform
@@ -19,7 +19,7 @@ from dethrone.clusters.sim.settings import Settings
 from dethrone.clusters.sim.timing import Timed
 from dethrone.harness.core.clock import MS, Ns
 from dethrone.harness.core.hoststate import DiskTrouble
-from dethrone.harness.core.machine import Disk, DiskDone, Effect, Fsync, Rename, Witness
+from dethrone.harness.core.machine import Disk, DiskDone, Fsync, Rename, Witness
 from dethrone.harness.core.rng import Rng
 from dethrone.harness.core.world import Traces
 
@@ -66,10 +66,6 @@ class Storing(Timed):
         self._disk_late: list[Callable[[], None]] = []
 
     # --- what a subclass does -------------------------------------------------------------------------------------
-
-    def _carry_slowly(self, effects: Sequence[Effect]) -> None:
-        """Carry out effects that no barrier holds back."""
-        raise NotImplementedError
 
     def _open(self) -> None:
         """The start is over: serve clients."""
@@ -126,7 +122,7 @@ class Storing(Timed):
             self._begin_batch()
         released = self._barrier.done(batch.token, error)
         self._barred = self._slow or self._barrier.held > 0
-        self._carry_slowly(released)
+        self._carry(released, admitted=True)
         if life != self.life:
             return
         self._handle(DiskDone(batch.token, error))

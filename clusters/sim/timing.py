@@ -85,8 +85,8 @@ class Timed(Teller):
         """Let the core handle an event, and carry out what it wants."""
         raise NotImplementedError
 
-    def _carry(self, out: list[Effect]) -> None:
-        """Carry out what one step produced."""
+    def _carry(self, out: list[Effect], *, admitted: bool = False) -> None:
+        """Carry out what one step produced, behind its barriers; ``admitted``: what these have let pass."""
         raise NotImplementedError
 
     def _crashed(self, where: str, error: BaseException) -> None:
