@@ -156,6 +156,7 @@ def test_a_variant_that_crashes_at_start_is_trouble_of_the_exam_and_not_a_bug_th
     assert "IndexError: list index out of range" in row.found.trouble
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("variant", "reason"), [("CrashesAtStart", "first-failure"), ("CrashesLater", "complete")])
 def test_a_core_that_raises_in_a_rule_fails_the_crash_checker_and_nothing_else_is_needed(file, variant, reason):
     options = RunOptions(system="raft", backend="sim", variant=f"{file}:{variant}", faults=("partition",), seed=3)
@@ -170,6 +171,7 @@ def test_a_core_that_raises_in_a_rule_fails_the_crash_checker_and_nothing_else_i
     assert honest.judgement.outcome == "unknown", "crash alone is evidence neither for safety nor for liveness"
 
 
+@pytest.mark.slow
 def test_the_exam_finds_a_crash_by_the_checker_that_is_named_for_it(file, tmp_path):
     own = own_bug(f"{file}:CrashesLater", ("crash",), nodes_min=3)
     tasks = tasks_for(["raft"], own=own, strategy="triggered", budget_ns=60 * SECOND)

@@ -24,8 +24,6 @@ from dethrone.harness.engine.run.runner import run
 from dethrone.harness.engine.run.scenario_lookup import all_scenarios, find
 
 SCENARIOS = all_scenarios()
-LONG = {"nacos-b6", "paxos-b3", "paxos-b4"}
-"""Scenarios that take several seconds."""
 SEEDS = 3
 """What is expected to fail needs luck now and then: one of so many runs must show it."""
 
@@ -60,9 +58,8 @@ def test_a_scenario_is_a_valid_plan_with_known_checkers(name):
     assert not set(expected.fails) & set(plan.promise.exempt)
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.slow if name in LONG else ()) for name in SCENARIOS]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SCENARIOS)
 def test_a_scenario_comes_out_as_expected(name, tmp_path):
     scenario = SCENARIOS[name]
     told = []

@@ -46,6 +46,7 @@ def test_every_seed_is_of_a_bug():
     assert set(json.loads(SEEDS.read_text())) <= names
 
 
+@pytest.mark.slow
 def test_hashes_of_strings_and_temporary_places_change_nothing(tmp_path):
     case = cases("paxos/honest/03")[0]
     script = "from tests.net.cases import cases; from tests.net.played import told_of; import sys;"

@@ -61,6 +61,7 @@ def test_31_a_voter_with_an_old_log_that_keeps_campaigning_keeps_all_others_from
     assert (world.leader(among="B") is not None) == (variant is None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["33-no-jitter", "34-same-seed"])
 def test_33_and_34_votes_split_again_and_again(name):
     honest, broken = [], []

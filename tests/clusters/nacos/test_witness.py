@@ -185,6 +185,7 @@ def test_random_faults_break_the_original_within_two_minutes_and_nearly_always()
     assert broken >= 10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("writes", "disk_ms"), [(False, 0), (True, 0), (False, 40), (True, 40), (True, 300)])
 @pytest.mark.parametrize("seed", range(6))
 def test_random_faults_do_not_break_the_mended_profile(seed, writes, disk_ms):

@@ -341,6 +341,7 @@ def test_52_a_wall_clock_that_steps_back_leaves_the_epochs_without_a_leader():
     assert not leaders["52-timers-on-wall-clock"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in TARGET.planted if name.startswith("harmless-")])
 def test_harmless_builds_break_nothing(name):
     for seed in range(10):

@@ -331,6 +331,7 @@ def suffer(world, rng, names, seconds):
     world.run(5000)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variant", HARMLESS)
 @pytest.mark.parametrize(
     ("workload", "knobs"), [("lease", {"reads": "lease"}), ("membership", SINGLE)], ids=["lease", "membership"]

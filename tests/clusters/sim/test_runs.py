@@ -60,6 +60,7 @@ RUNS = pytest.mark.parametrize(
 )
 
 
+@pytest.mark.slow
 @RUNS
 def test_the_same_seed_gives_the_same_bytes_whatever_the_hash_seed(system, faults):
     first = digest(3, hash_seed=1, faults=faults, system=system)
@@ -81,6 +82,7 @@ def test_another_seed_gives_another_history():
     assert digest(3, hash_seed=0) != digest(4, hash_seed=0)
 
 
+@pytest.mark.slow
 def test_a_run_leaves_the_same_files_as_on_real_hosts_and_is_judged_again_alike(tmp_path):
     result = run(options(out=tmp_path / "a", time_limit_ns=60 * SECOND), Silence())
     assert (result.exit_code, result.trouble) == (0, ())
@@ -102,6 +104,7 @@ def test_a_run_leaves_the_same_files_as_on_real_hosts_and_is_judged_again_alike(
     assert kinds >= {Converged, FaultEvent, NodeProcess, Observed, Return, Silent, Traced}
 
 
+@pytest.mark.slow
 def test_a_rehearsal_gives_the_events_of_the_run(tmp_path):
     asked = options(faults=ALL, conclusive=False)
     run(msgspec.structs.replace(asked, out=tmp_path / "a"), Silence())
@@ -112,6 +115,7 @@ def test_a_rehearsal_gives_the_events_of_the_run(tmp_path):
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_the_honest_build_never_fails_under_everything_that_it_tolerates(seed):
     found = rehearse(
@@ -120,6 +124,7 @@ def test_the_honest_build_never_fails_under_everything_that_it_tolerates(seed):
     assert found.failing() == frozenset()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["wipe", "damage"])
 def test_what_is_not_tolerated_is_excused(kind):
     for seed in range(3):
@@ -127,6 +132,7 @@ def test_what_is_not_tolerated_is_excused(kind):
         assert found.failing() == frozenset()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("variant", "checker"),
     [("01-vote-not-written", "vote-is-durable"), ("21-majority-of-responders", "leader-has-majority")],

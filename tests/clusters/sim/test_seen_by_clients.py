@@ -33,6 +33,7 @@ def judged(workload, checker, seed, *, variant=None, seconds=60, **more):
     return verdict
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2])
 def test_honest_registers_are_linearizable_and_every_kind_of_answer_was_judged(seed):
     verdict = judged("register", "linearizable", seed)
@@ -41,6 +42,7 @@ def test_honest_registers_are_linearizable_and_every_kind_of_answer_was_judged(s
     assert min(verdict.evidence[name] for name in ("swaps_refused", "unknown")) > 10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("workload", "checker"), [("set", "set"), ("list-append", "list-append"), ("lock", "lock")])
 def test_honest_sets_lists_and_locks_pass(workload, checker):
     verdict = judged(workload, checker, 1)
@@ -116,12 +118,14 @@ def test_every_bug_that_clients_see_is_found_here_by_each_checker_that_it_names(
     assert named == {(variant, checker) for _, checker, variant, _, _ in OWN}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("checker", ["linearizable", "set", "list-append", "lock"])
 def test_runs_of_another_workload_are_not_judged(checker):
     verdict = judged("log", checker, 1)
     assert (verdict.outcome, "does none of these operations" in verdict.reason) == ("n/a", True)
 
 
+@pytest.mark.slow
 def test_reads_that_are_not_promised_to_be_fresh_are_not_held_against_anybody():
     verdict = judged("register", "linearizable", 1, settings={"reads": "local"})
     assert (verdict.outcome, verdict.evidence["fresh_reads_judged"]) == ("pass", False)
