@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -260,6 +261,7 @@ def test_a_node_that_waits_for_the_processor_is_told_with_how_long_it_waited():
 
 
 def test_a_node_that_only_sleeps_or_is_stopped_is_not_told_of():
+    """But for what it really waits for the processor, as on a busy machine when it starts."""
     news = News(lambda: None)
     node = subprocess.Popen(["sleep", "60"])
     try:
@@ -267,10 +269,11 @@ def test_a_node_that_only_sleeps_or_is_stopped_is_not_told_of():
         time.sleep(0.5)
         os.kill(node.pid, signal.SIGSTOP)
         time.sleep(0.5)
+        waited_ns = int(Path(f"/proc/{node.pid}/schedstat").read_text().split()[1])
     finally:
         node.kill()
         node.wait()
-    assert said(news, "process") == []
+    assert sum(data["value_ns"] for _, _, data in said(news, "process")) <= 2 * waited_ns
 
 
 def test_threads_that_cannot_be_read_are_unreadable_and_not_quiet(monkeypatch):
