@@ -2,12 +2,12 @@
 
     python tests/run_all.py quick|test|all [arguments of pytest]
 
-``quick`` runs ``make check`` and, at the same time, the tests that only compute and are not slow, on all cores.
-``test`` starts with these, while ``make`` prepares what the others need. Then it runs those with processes and
-namespaces of their own; at the same time those on Spark, and those that compute slowly, with the processor time that
-these leave. Last come those on Docker, two files at a time, since they mostly wait. ``all`` adds the tests marked
-``nightly`` to every part, and runs those on Docker one by one. The exit code is the worst of all parts; a part without
-tests is no failure as long as another part ran some.
+``quick`` runs ``make check`` and, at the same time, the tests that only compute and are not slow, on all cores and
+with few examples of a property. ``test`` starts with these, while ``make`` prepares what the others need. Then it
+runs those with processes and namespaces of their own; at the same time those on Spark, and those that compute slowly,
+with the processor time that these leave. Last come those on Docker, two files at a time, since they mostly wait.
+``all`` adds the tests marked ``nightly`` and all examples of properties, and runs those on Docker one by one. The
+exit code is the worst of all parts; a part without tests is no failure as long as another part ran some.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def naming(markers: Sequence[str]) -> list[Path]:
 def stages(level: str) -> list[list[Part]]:
     """The parts of a level. Those of a stage run at the same time, the first in the foreground; who yields runs on."""
     never = () if level == "all" else ("nightly",)
-    words = ("--hypothesis-profile=quick",) if level == "quick" else ()
+    words = () if level == "all" else ("--hypothesis-profile=quick",)
     cores = os.cpu_count() or 1
     computing = Part("computing", (), (*WAITING, "slow", *never), workers=cores, words=words)
     if level == "quick":
