@@ -40,17 +40,6 @@ class VoteNotWritten(Rules):
 
 
 @mutant(
-    "02-answer-before-persist",
-    says="answers a vote request before the vote is on disk",
-    caught_by=(by.VOTE, by.DURABLE),
-    needs=ATOMIC,
-)
-class AnswerBeforePersist(Rules):
-    def answers_after_persist(self) -> bool:
-        return False
-
-
-@mutant(
     "04-ignore-failed-vote-write",
     says="ignores that the vote could not be written",
     caught_by=(by.VOTE, by.DURABLE),
@@ -247,13 +236,6 @@ class FollowerCommitUnchecked(Rules):
     def follower_commit(self, *, own_end: int, leader_commit: int, committed: int) -> int:
         del own_end
         return leader_commit if leader_commit >= 0 else committed
-
-
-@mutant("45-acks-after-local-append", says="acknowledges a write that only the leader holds", caught_by=(by.ACKED,))
-class AcksAfterLocalAppend(Rules):
-    def acks_client(self, *, committed: bool) -> bool:
-        del committed
-        return True
 
 
 @mutant(

@@ -306,6 +306,13 @@ class Rules:
         """What is written of term and vote: both."""
         return state
 
+    @mutant(
+        "02-answer-before-persist",
+        answers=False,
+        says="answers a vote request before the vote is on disk",
+        caught_by=(by.VOTE, by.DURABLE),
+        needs=ATOMIC,
+    )
     def answers_after_persist(self) -> bool:
         """Whether everything sent after a change of term or vote waits for the disk."""
         return True
@@ -372,6 +379,12 @@ class Rules:
         """The code for an append at the leader: 200, or 503 above the limit."""
         return m.LEADER_PENDING_FULL if pending > self.knobs.max_pending_requests_num else m.SUCCESS
 
+    @mutant(
+        "45-acks-after-local-append",
+        answers=True,
+        says="acknowledges a write that only the leader holds",
+        caught_by=(by.ACKED,),
+    )
     def acks_client(self, *, committed: bool) -> bool:
         """Whether the client may get its answer: only for committed entries."""
         return committed

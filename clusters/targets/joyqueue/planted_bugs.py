@@ -19,17 +19,13 @@ from __future__ import annotations
 from typing import Literal
 
 from dethrone.clusters.targets.joyqueue.knobs import Knobs
-from dethrone.clusters.targets.joyqueue.rules import Position, Round, Rules, WriteReason
+from dethrone.clusters.targets.joyqueue.rules import LATE, Position, Round, Rules, WriteReason
 from dethrone.clusters.targets.joyqueue.storage import Stored
 from dethrone.clusters.targets.kit import by
 from dethrone.clusters.targets.kit.files import Replacement, Unreadable
 from dethrone.clusters.targets.kit.mutants import mutant
 from dethrone.harness.core.clock import Ns
 from dethrone.harness.core.rng import Rng
-
-_LATE = {"fix_missing_return": "true", "sync_flag_reset": "true", "task_delay_max_ms": "4000"}
-"""The mended build with late send tasks: safe, and campaigns of one term overlap often."""
-
 
 # --- the vote on disk -------------------------------------------------------------------------------------------
 
@@ -38,17 +34,6 @@ _LATE = {"fix_missing_return": "true", "sync_flag_reset": "true", "task_delay_ma
 class VoteNotWritten(Rules):  # NodeDB, etcd 2877, Nacos
     def persisted(self, stored: Stored) -> Stored:
         return Stored(stored.term, None)
-
-
-@mutant(
-    "02-answer-before-persist",
-    says="answers a vote request before the vote is on disk",
-    caught_by=(by.VOTE, by.DURABLE),
-    advised=_LATE,
-)
-class AnswerBeforePersist(Rules):  # redis 533d0e0
-    def waits_for_disk(self, why: WriteReason) -> bool:
-        return False
 
 
 @mutant(
@@ -84,7 +69,7 @@ class ResumesLeadership(Rules):  # KAFKA-10527
     "11-forgets-own-vote",
     says="after a restart votes again in a term in which it voted for itself",
     caught_by=(by.VOTE, by.LEADER),
-    advised=_LATE,
+    advised=LATE,
 )
 class ForgetsOwnVote(Rules):  # KAFKA-10661
     def load(self, content: bytes | Literal["unreadable"] | None, *, node: str) -> Stored:
@@ -93,12 +78,6 @@ class ForgetsOwnVote(Rules):  # KAFKA-10661
 
 
 # --- granting and counting --------------------------------------------------------------------------------------
-
-
-@mutant("12-grant-without-log-check", says="votes for candidates with an older log", caught_by=(by.COMPLETE, by.ACKED))
-class NoLogCheck(Rules):  # Nacos 785. In pre-votes and votes, or the honest one of the two would mask it
-    def log_up_to_date(self, candidate: Position, own: Position) -> bool:
-        return True
 
 
 @mutant(
@@ -163,7 +142,7 @@ class NonMembersVote(Rules):  # hashicorp 477, NATS
     "27-refuses-campaigned-term",
     says="refuses the leader of a term in which it campaigned itself",
     caught_by=(by.CONVERGES, by.LIVELOCK),
-    advised=_LATE,
+    advised=LATE,
 )
 class RefusesCampaignedTerm(Rules):
     def accepts_leader(self, term: int, campaigned_term: int) -> bool:
@@ -209,12 +188,6 @@ class PreVoteTermsCompared(Rules):  # canonical 279, etcd 8243
 class FollowerCommitUnchecked(Rules):  # PySyncObj 166
     def follower_commit(self, *, leader_commit: int, matched: int, commit: int) -> int:
         return leader_commit
-
-
-@mutant("45-acks-after-local-append", says="acknowledges a write that only the leader holds", caught_by=(by.ACKED,))
-class AcksAfterLocalAppend(Rules):  # Nacos, Redis
-    def acks_client(self, at: Literal["appended", "committed"]) -> bool:
-        return True
 
 
 # --- harmless ---------------------------------------------------------------------------------------------------

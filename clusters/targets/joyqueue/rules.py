@@ -27,6 +27,8 @@ WriteReason = Literal["first", "campaign", "grant", "other"]
 """The reason for writing the metadata: there was no file; the own vote; a vote for another; anything else."""
 Position = tuple[int, int]
 """(term of the last entry, right end): compared in this order."""
+LATE = {"fix_missing_return": "true", "sync_flag_reset": "true", "task_delay_max_ms": "4000"}
+"""The mended build with late send tasks: safe, and campaigns of one term overlap often."""
 
 
 class Rules:
@@ -176,6 +178,13 @@ class Rules:
 
     # --- granting -------------------------------------------------------------------------------------------------
 
+    # Nacos 785. In pre-votes and votes, or the honest one of the two would mask it
+    @mutant(
+        "12-grant-without-log-check",
+        answers=True,
+        says="votes for candidates with an older log",
+        caught_by=(by.COMPLETE, by.ACKED),
+    )
     def log_up_to_date(self, candidate: Position, own: Position) -> bool:
         """Whether the candidate's log is at least as new as the own one."""
         return candidate >= own
@@ -240,6 +249,13 @@ class Rules:
         """Counting replicas commits entries of the own term only (knob)."""
         return entry_term == term or not self.knobs.commit_current_term_only
 
+    # Nacos, Redis
+    @mutant(
+        "45-acks-after-local-append",
+        answers=True,
+        says="acknowledges a write that only the leader holds",
+        caught_by=(by.ACKED,),
+    )
     def acks_client(self, at: Literal["appended", "committed"]) -> bool:
         """When a client's write is acknowledged."""
         return at == "committed"
@@ -267,6 +283,14 @@ class Rules:
         """What is written of the term and the vote."""
         return stored
 
+    # redis 533d0e0
+    @mutant(
+        "02-answer-before-persist",
+        answers=False,
+        says="answers a vote request before the vote is on disk",
+        caught_by=(by.VOTE, by.DURABLE),
+        advised=LATE,
+    )
     def waits_for_disk(self, why: WriteReason) -> bool:
         """Whether everything after a write of metadata waits for it."""
         del why

@@ -40,16 +40,6 @@ class VoteNotWritten(Rules):  # NodeDB, etcd 2877, Nacos
 
 
 @mutant(
-    "02-answer-before-persist",
-    says="answers a vote request before the vote is on disk",
-    caught_by=(by.VOTE, by.DURABLE),
-)
-class AnswerBeforePersist(Rules):  # redis 533d0e0
-    def answers_after_persist(self) -> bool:
-        return False
-
-
-@mutant(
     "04-ignore-failed-vote-write",
     says="ignores that quorum-state could not be written",
     caught_by=(by.VOTE, by.DURABLE),
@@ -250,12 +240,6 @@ class CommitsOldEpochs(Rules):  # PySyncObj 169, NATS c8687fc, DLedger, JoyQueue
 class FollowerHwUnchecked(Rules):  # PySyncObj 166. A new leader does not know its high watermark: then there is none
     def follower_hw(self, own: int, end: int, leaders: int) -> int:
         return max(0, leaders)
-
-
-@mutant("45-acks-after-local-append", says="acknowledges a write that only the leader holds", caught_by=(by.ACKED,))
-class AcksAfterLocalAppend(Rules):  # Nacos, Redis
-    def acks_client(self, at: Literal["appended", "committed"]) -> bool:
-        return True
 
 
 @mutant("46-fetches-before-sync", says="acknowledges records that a power loss can undo", caught_by=(by.ACKED,))

@@ -228,6 +228,13 @@ class Rules:
         """What a follower makes of its leader's high watermark: never beyond its own log, never back."""
         return max(own, min(end, leaders))
 
+    # Nacos, Redis
+    @mutant(
+        "45-acks-after-local-append",
+        answers=True,
+        says="acknowledges a write that only the leader holds",
+        caught_by=(by.ACKED,),
+    )
     def acks_client(self, at: Literal["appended", "committed"]) -> bool:
         """Whether a write is acknowledged at this moment."""
         return at == "committed"
@@ -283,6 +290,13 @@ class Rules:
         """The file's content."""
         return state_bytes(state)
 
+    # redis 533d0e0
+    @mutant(
+        "02-answer-before-persist",
+        answers=False,
+        says="answers a vote request before the vote is on disk",
+        caught_by=(by.VOTE, by.DURABLE),
+    )
     def answers_after_persist(self) -> bool:
         """Nothing that shows a new epoch, vote or leader leaves before it is on disk."""
         return True

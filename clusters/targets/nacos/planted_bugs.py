@@ -35,17 +35,6 @@ _CURRENT = {"count_current_term_only": "true"}
 
 
 @mutant(
-    "02-answer-before-persist",
-    says="answers a vote request before the vote is on disk",
-    caught_by=(by.VOTE, by.DURABLE),
-    needs=STORED,
-)
-class AnswerBeforePersist(Rules):
-    def waits_for_disk(self) -> bool:
-        return False
-
-
-@mutant(
     "07-unreadable-means-fresh",
     says="treats an unreadable file as a node that never voted",
     caught_by=(by.VOTE, by.TERM, by.DURABLE),

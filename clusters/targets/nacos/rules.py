@@ -87,6 +87,13 @@ class Rules:
         """Term and vote as stored; an unreadable file stops the node."""
         return load()
 
+    @mutant(
+        "02-answer-before-persist",
+        answers=False,
+        says="answers a vote request before the vote is on disk",
+        caught_by=(by.VOTE, by.DURABLE),
+        needs=STORED,
+    )
     def waits_for_disk(self) -> bool:
         """Whether what rests on a write waits for it."""
         return True

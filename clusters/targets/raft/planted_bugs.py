@@ -112,12 +112,6 @@ class WritesTermBefore(Rules):  # An off-by-one on disk, plain enough that any r
 # --- granting and counting --------------------------------------------------------------------------------------
 
 
-@mutant("12-grant-without-log-check", says="votes for candidates with an older log", caught_by=(by.COMPLETE, by.ACKED))
-class NoLogCheck(Rules):  # Nacos 785. In pre-votes and votes, or the honest one of the two would mask it
-    def log_up_to_date(self, candidate: Position, own: Position) -> bool:
-        return True
-
-
 @mutant(
     "plain-votes-twice",
     says="votes for every candidate of a term, and all campaign at once",

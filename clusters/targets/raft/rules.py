@@ -126,6 +126,13 @@ class Rules:
             return 2
         return 4 if up_to_date else 3
 
+    # Nacos 785. In pre-votes and votes, or the honest one of the two would mask it
+    @mutant(
+        "12-grant-without-log-check",
+        answers=True,
+        says="votes for candidates with an older log",
+        caught_by=(by.COMPLETE, by.ACKED),
+    )
     def log_up_to_date(self, candidate: Position, own: Position) -> bool:
         """Whether the candidate's log is at least as new as the own one."""
         return candidate >= own or not self.knobs.log_check

@@ -37,16 +37,6 @@ class StateNotWritten(Rules):
 
 
 @mutant(
-    "02-answer-before-persist",
-    says="the service answers before the change is on disk",
-    caught_by=(by.LEADER, by.TERM, by.DURABLE),
-)
-class AnswerBeforePersist(Rules):
-    def answers_after_persist(self) -> bool:
-        return False
-
-
-@mutant(
     "04-ignore-failed-write",
     says="the service continues after a change could not be written",
     caught_by=(by.LEADER, by.TERM, by.DURABLE),

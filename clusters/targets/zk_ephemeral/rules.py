@@ -69,6 +69,12 @@ class Rules:
         """Where the service writes its next records: where the last ones that it wrote end."""
         return end
 
+    @mutant(
+        "02-answer-before-persist",
+        answers=False,
+        says="the service answers before the change is on disk",
+        caught_by=(by.LEADER, by.TERM, by.DURABLE),
+    )
     def answers_after_persist(self) -> bool:
         """Whether what shows a change of the tree waits for its write."""
         return True
