@@ -148,7 +148,7 @@ def obligations() -> dict[str, str]:
         **{
             shown.name: f"{_LONGER}, or {shown.remedy}"
             for traits in declarations().values()
-            for shown in (*traits.owes, *traits.shows)
+            for shown in traits.showing
             if shown.name not in _OF_THE_GRAPH
         },
     }
@@ -158,7 +158,7 @@ def _kinds_that_show(name: str) -> tuple[str, ...]:
     return tuple(
         kind
         for kind, traits in declarations().items()
-        if (traits.cuts if name in _OF_THE_GRAPH else name in {shown.name for shown in (*traits.owes, *traits.shows)})
+        if (traits.cuts if name in _OF_THE_GRAPH else name in {shown.name for shown in traits.showing})
     )
 
 
@@ -189,7 +189,7 @@ def shown_by(history: History, event: FaultEvent, line: Timeline, quorum: int) -
     adjacency = interval.adjacency if interval is not None and traits.cuts else None
     fault = _Shown(event, adjacency, _leader(history, event, line), quorum)
     found = {name: test(fault) for name, test in _TESTS.items()}
-    return {**{shown.name: _hit(event, shown) for shown in (*traits.owes, *traits.shows)}, **found}
+    return {**{shown.name: _hit(event, shown) for shown in traits.showing}, **found}
 
 
 def _leader(history: History, event: FaultEvent, line: Timeline) -> int | None:

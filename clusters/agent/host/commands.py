@@ -30,12 +30,12 @@ def deeds(
     out = []
     for trouble in troubles:
         for command in trouble["commands"]:
-            each: list[Mapping[str, str]] = [words]
-            if command["of"]:
-                each = [{**words, "address": address} for name in command["of"] for address in ways(name)]
+            each: list[Mapping[str, str]] = [] if command["of"] else [words]
             for name in command["of"]:
-                if not ways(name):
+                addresses = ways(name)
+                if not addresses:
                     raise Refused(f"{trouble['kind']}: no address of {name} is known")
+                each += [{**words, "address": address} for address in addresses]
             for known in each:
                 filled = {part: [_filled(word, known) for word in command[part]] for part in ("begin", "check", "end")}
                 out.append({"kind": trouble["kind"], **filled})

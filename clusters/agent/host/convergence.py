@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from dethrone.clusters.agent.host.addresses import is_v6, own_addresses
@@ -174,7 +174,8 @@ class HostKeeper:
         """The commands of the wanted state, for this host."""
         spec = self._node.spec or {}
         words = {"run": self._run, **{name: str(spec.get(name, "")) for name in ("data_dir", "run_dir")}}
-        return deeds(want["troubles"], words=words, ways=self._ways)
+        peers = [name for trouble in want["troubles"] for command in trouble["commands"] for name in command["of"]]
+        return deeds(want["troubles"], words=words, ways=self._ways(peers).__getitem__)
 
     def _run_commands(self, want: Mapping[str, Any]) -> Part:
         part = Part("commands")
@@ -184,10 +185,10 @@ class HostKeeper:
             return part.end(ok=False, why=str(refused))
         return part.end(ok=not why, why=why, **found)
 
-    def _ways(self, src: str) -> list[str]:
-        """The addresses of a peer over which packets can arrive: a host without IPv6 receives nothing over it."""
-        speaks_v6 = any(is_v6(address) for address in own_addresses())
-        return [one for one in self._probes.ways.get(src, ()) if speaks_v6 or not is_v6(one)]
+    def _ways(self, peers: Collection[str]) -> dict[str, list[str]]:
+        """Each one's addresses over which packets can arrive: a host without IPv6 receives nothing over it."""
+        speaks_v6 = any(is_v6(address) for address in own_addresses()) if peers else False
+        return {peer: [one for one in self._probes.ways.get(peer, ()) if speaks_v6 or not is_v6(one)] for peer in peers}
 
     def _turns(self) -> int:
         """How often the threads of the node process have been scheduled; -1: that cannot be known."""
@@ -216,8 +217,7 @@ class HostKeeper:
             if link["delay_ns"] or link["jitter_ns"]:
                 problems.append(f"delay of {link['src']}: not available (arrivals are not shaped here)")
         rules = []
-        for src in sorted(loss):
-            addresses = self._ways(src)
+        for src, addresses in self._ways(sorted(loss)).items():
             if not addresses:
                 known = src in self._probes.peers
                 problems.append(f"{src}: " + ("it shares all its addresses" if known else "not a known peer"))

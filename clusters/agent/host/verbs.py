@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import binascii
 import contextlib
+import functools
 import os
 import re
 import shutil
@@ -26,7 +27,7 @@ from dethrone.clusters.agent.host.common import MS, SECOND, Refused, boot_id, co
 from dethrone.clusters.agent.host.confinement import Confined, confined, give
 from dethrone.clusters.agent.host.connections import DeadMan, Verb
 from dethrone.clusters.agent.host.convergence import HostKeeper
-from dethrone.clusters.agent.host.firewall import Firewall, Spared
+from dethrone.clusters.agent.host.firewall import Firewall, Rules, Spared
 from dethrone.clusters.agent.host.gauge import Gauge
 from dethrone.clusters.agent.host.healing import heal_alone
 from dethrone.clusters.agent.host.news import News
@@ -145,27 +146,28 @@ class Host:
         while True:
             time.sleep(RULES_PERIOD_S)
             for rules in self.rules.families():
-                try:
-                    why, good_ns = rules.check()
-                    if why:
-                        self.rules.lost = [*self.rules.lost[-7:], why]
-                        still = rules.put_back()
-                        detail = {"why": why, "put_back": not still, "why_not": still}
-                        moment = now_ns()
-                        self.news.noise("rules-lost", good_ns, moment, moment - good_ns, **detail)
-                except (Refused, OSError) as error:
-                    complain("rules", error)
-            if not self.commands.held:
-                continue
-            try:
-                why, good_ns, still = self.commands.put_back()
-            except (Refused, OSError) as error:
-                complain("commands", error)
-                continue
-            if why:
-                moment = now_ns()
-                detail = {"why": why, "put_back": not still, "why_not": still}
-                self.news.noise("rules-lost", good_ns, moment, moment - good_ns, **detail)
+                self._put_back("rules", functools.partial(self._put_back_rules, rules))
+            if self.commands.held:
+                self._put_back("commands", self.commands.put_back)
+
+    def _put_back(self, what: str, put_back: Callable[[], tuple[str, int, str]]) -> None:
+        """Put lost ones back, and report the loss. ``put_back``: see ``Commands.put_back``."""
+        try:
+            why, good_ns, still = put_back()
+        except (Refused, OSError) as error:
+            complain(what, error)
+            return
+        if why:
+            moment = now_ns()
+            detail = {"why": why, "put_back": not still, "why_not": still}
+            self.news.noise("rules-lost", good_ns, moment, moment - good_ns, **detail)
+
+    def _put_back_rules(self, rules: Rules) -> tuple[str, int, str]:
+        why, good_ns = rules.check()
+        if not why:
+            return "", good_ns, ""
+        self.rules.lost = [*self.rules.lost[-7:], why]
+        return why, good_ns, rules.put_back()
 
     def _ack(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
         self.news.acknowledge(integer_of(request, "news", low=0, high=2**62))

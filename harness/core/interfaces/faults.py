@@ -72,6 +72,11 @@ class FaultTraits(msgspec.Struct, frozen=True, kw_only=True):
     nodes_min: int = 1
 
     @property
+    def showing(self) -> tuple[Shown, ...]:
+        """All that a fault of this kind may show."""
+        return (*self.owes, *self.shows)
+
+    @property
     def brief(self) -> bool:
         """Whether a fault of this kind may end as soon as it is in force, because its victim starts again."""
         return self.ends_process and self.lasts != "at-once"

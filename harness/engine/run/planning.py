@@ -97,7 +97,7 @@ def draft(options: RunOptions, *, seed: int) -> Draft:
     usual = () if written else defaults.faults  # who wrote what happens needs nothing else to be possible
     wanted = options.faults if options.faults is not None else usual
     faults = {kind: _fault(system, backend, kind) for kind in wanted}
-    promise = promise.bearing({kind: traits_of(fault).borne_as for kind, fault in faults.items()})
+    promise = _bearing(promise, faults)
     schedule, more = _schedule(
         options,
         defaults,
@@ -110,7 +110,7 @@ def draft(options: RunOptions, *, seed: int) -> Draft:
         seed=seed,
     )
     kinds = {kind: _fault(system, backend, kind) for kind in sorted({*schedule.kinds, *faults})}
-    promise = promise.bearing({kind: traits_of(fault).borne_as for kind, fault in kinds.items()})
+    promise = _bearing(promise, kinds)
     workload, workload_plan = _workload(options, defaults, system=system, promise=promise)
     stop_early = options.stop_at_first_failure
     plan = Plan(
@@ -147,6 +147,10 @@ def draft(options: RunOptions, *, seed: int) -> Draft:
         more=more,
     )
     return drafted if options.time_scale is None else at_scale(drafted, options.time_scale)
+
+
+def _bearing(promise: Promise, faults: Mapping[str, Fault]) -> Promise:
+    return promise.bearing({kind: traits_of(fault).borne_as for kind, fault in faults.items()})
 
 
 def at_scale(drafted: Draft, scale: float) -> Draft:
