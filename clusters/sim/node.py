@@ -22,7 +22,8 @@ from dethrone.clusters.sim.building import Build, Ears
 from dethrone.clusters.sim.chance import uniform
 from dethrone.clusters.sim.clock import FAR
 from dethrone.clusters.sim.delivery import Delivering
-from dethrone.clusters.sim.network import Network, Timeline
+from dethrone.clusters.sim.links import Timeline
+from dethrone.clusters.sim.network import Network
 from dethrone.clusters.sim.storing import SLOW_NS
 from dethrone.harness.core.clock import MS, Ns
 from dethrone.harness.core.errors import HarnessError
@@ -95,7 +96,7 @@ class SimNode(Delivering):
         self.life += 1
         self.running = True
         self.last_words = ""
-        self._ears.started(self)
+        self._ears.started(self.name)
         self._line.at(self._line.now + self._start(), self._boot, self.life, None)
 
     def _boot(self, life: int, _: None) -> None:
@@ -205,7 +206,7 @@ class SimNode(Delivering):
         self._network.lost(self)
         self.calls.forget()
         self._forget()
-        self._ears.ended(self, code)
+        self._ears.ended(self.name, code)
 
     def _crashed(self, where: str, error: BaseException) -> None:
         self._shell("crashed", {"where": where, "error": repr(error)})
