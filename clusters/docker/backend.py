@@ -21,6 +21,7 @@ from dethrone.clusters.docker import doctor
 from dethrone.clusters.docker.client import connect
 from dethrone.clusters.docker.containers import Box, list_owned, remove_run, start_box, together
 from dethrone.clusters.docker.image import ensure_image, ingredients_of
+from dethrone.clusters.docker.labels import MEMORY
 from dethrone.clusters.docker.meeting import AGENT, meet
 from dethrone.clusters.docker.network import create_network
 from dethrone.clusters.docker.ship import ship
@@ -56,7 +57,7 @@ class DockerBackend(confirm.AgentBackend):
     @property
     def traits(self) -> BackendTraits:
         """Hosts of our own: the defaults."""
-        return BackendTraits()
+        return BackendTraits(memory_dir=f"{MEMORY}/data")
 
     def available(self) -> Available:
         """Whether an engine answers this user."""

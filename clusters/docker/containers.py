@@ -20,7 +20,7 @@ import docker.types
 import msgspec
 
 from dethrone.clusters.docker.client import explained
-from dethrone.clusters.docker.labels import LIB, NODE, OF_A_RUN, OWNER, RUN, STATE, owned_by
+from dethrone.clusters.docker.labels import LIB, MEMORY, NODE, OF_A_RUN, OWNER, RUN, STATE, owned_by
 from dethrone.clusters.docker.network import RunNetwork
 from dethrone.harness.core.errors import ClusterError
 from dethrone.harness.core.interfaces import Owned
@@ -77,6 +77,7 @@ def start_box(
                 mem_limit=memory_bytes or MEMORY_BYTES,
                 memswap_limit=memory_bytes or MEMORY_BYTES,  # of memory and swap together: no swap
                 pids_limit=pids or PIDS,
+                tmpfs={MEMORY: f"mode=755,size={(memory_bytes or MEMORY_BYTES) // 2}"},
                 sysctls=WITHOUT_IPV6 if IPV6_SETTINGS.exists() else {},
                 extra_hosts=dict(names),
                 log_config=docker.types.LogConfig(type="json-file", config={"max-size": "4m"}),

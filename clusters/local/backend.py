@@ -27,7 +27,7 @@ from dethrone.clusters.agent import bundle, confirm
 from dethrone.clusters.agent.agent_host import AgentHost
 from dethrone.clusters.agent.host.clocks import find_faketime
 from dethrone.clusters.agent.streams import SocketStream
-from dethrone.clusters.docker.labels import LIB
+from dethrone.clusters.docker.labels import LIB, MEMORY
 from dethrone.clusters.local import labels, network, owned, rootless, users
 from dethrone.clusters.local.probing import probe
 from dethrone.clusters.local.room import AGENT_DIR, Machine, accounts, programs_of, steps, this_machine
@@ -71,7 +71,12 @@ class LocalBackend(confirm.AgentBackend):
     @property
     def traits(self) -> BackendTraits:
         """Hosts out of this machine: what its tools can do; made by root, or in a user namespace of our own."""
-        return BackendTraits(capabilities=_capabilities(), enter=_enter, unsafe=lambda: LocalBackend(apart=False))
+        return BackendTraits(
+            capabilities=_capabilities(),
+            enter=_enter,
+            unsafe=lambda: LocalBackend(apart=False),
+            memory_dir=f"{MEMORY}/data",
+        )
 
     def available(self) -> Available:
         """Whether this user can make namespaces here, found out by making them once."""

@@ -199,6 +199,9 @@ class BackendTraits(msgspec.Struct, frozen=True, kw_only=True):
     inside, else executes the same command there. Only a command may call it, before it has done anything. Raises
     MissingCapability if the user may not enter. ``unsafe``: the same backend without what keeps this machine safe from
     its hosts, for a caller who was warned; None: it has no such protection.
+
+    ``memory_dir``: where nodes may keep their data in memory, so that no other process's syncs hold up theirs; each
+    host has its own, which lives as long as the host; "": nowhere.
     """
 
     capabilities: frozenset[str] = USUAL_CAPABILITIES
@@ -207,6 +210,7 @@ class BackendTraits(msgspec.Struct, frozen=True, kw_only=True):
     shows: Callable[[tuple[str, ...]], tuple[str, ...]] = lambda observable: observable
     enter: Callable[[], None] = lambda: None
     unsafe: Callable[[], Backend] | None = None
+    memory_dir: str = ""
 
 
 class Backend(Protocol):

@@ -159,7 +159,7 @@ class _Run(Course):
             return
         self._check_interrupted()
         plan = self.plan
-        nodes = node_specs(plan, hosts)
+        nodes = node_specs(plan, hosts, memory_dir=backend.traits.memory_dir)
         for name, host in hosts.items():
             prepare_host(system, host, nodes[name])
         self.figures["shared_users"] = shared_users(hosts)
@@ -214,7 +214,7 @@ class _Run(Course):
     def _calibrated(self, hosts: Mapping[str, Host]) -> bool:
         """Run at the time scale that this machine needs; whether there is one that is enough."""
         self.listener.progress("measuring how slow this machine is")
-        found = calibrate(self.draft, hosts, self.listener.progress)
+        found = calibrate(self.draft, hosts, self.listener.progress, data_fixed=self.options.data_in is not None)
         self.draft, self.plan = found.draft, found.draft.plan
         self.store(store.PLAN, presentable(self.plan))
         self.store(store.PLANNED, self.plan.schedule)
@@ -329,8 +329,8 @@ class _Run(Course):
             raise Interrupted("interrupted before the nodes were started")
 
 
-def node_specs(plan: Plan, hosts: Mapping[str, Host]) -> dict[str, NodeSpec]:
-    """What the system's adapter learns about each node."""
+def node_specs(plan: Plan, hosts: Mapping[str, Host], *, memory_dir: str = "") -> dict[str, NodeSpec]:
+    """What the system's adapter learns about each node. ``memory_dir``: the backend's."""
     members = {name: hosts[name].address for name in plan.nodes}
     places = {name: host.places for name, host in hosts.items()}
     return {
@@ -342,7 +342,7 @@ def node_specs(plan: Plan, hosts: Mapping[str, Host]) -> dict[str, NodeSpec]:
             profile=plan.profile,
             variant=plan.variant,
             seed=plan.seed,
-            data_dir=places[name].data_dir,
+            data_dir=memory_dir if plan.data_in == "memory" else places[name].data_dir,
             log_dir=places[name].log_dir,
             run_dir=places[name].run_dir,
             python=places[name].python,

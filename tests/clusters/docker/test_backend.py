@@ -15,7 +15,7 @@ from dethrone.clusters.docker.client import connect, engine_address
 from dethrone.clusters.docker.containers import MEMORY_BYTES, list_owned, together
 from dethrone.clusters.docker.image import ensure_image
 from dethrone.harness.core.errors import ClusterError, ConfigError, HarnessError, MissingCapability
-from dethrone.harness.core.hoststate import HostState
+from dethrone.harness.core.hoststate import HEALTHY, HostState
 from dethrone.harness.core.interfaces import Command, DeploySpec, No, NodeStart, Yes
 
 NODES = ("n1", "n2", "n3")
@@ -154,6 +154,35 @@ def test_a_host_has_a_limit_on_memory_and_processes_and_its_system_may_say_anoth
     hosts["n1"].close()
     backend.destroy(run_id)
     assert owned(client, run_id) == []
+
+
+@pytest.mark.docker
+def test_data_in_memory_is_the_nodes_own_and_survives_its_death(cluster, backend):
+    host, directory = cluster["n1"], backend.traits.memory_dir
+    script = f"echo lived >> {directory}/lives; cp {directory}/lives /var/log/dethrone/lives; exec sleep 1000"
+    start = NodeStart(
+        command=Command(argv=("/bin/sh", "-c", script)),
+        trace_path=None,
+        log_path="/var/log/dethrone/node.log",
+        data_dir=directory,
+        clock_socket=None,
+        faketime=False,
+        run_dir="/run/dethrone",
+    )
+    host.prepare(start, {name: other.address for name, other in cluster.items()}, dead_man_ns=0)
+    host.start_node()
+    assert host.run(["stat", "-f", "-c", "%T", directory], timeout_ns=5 * SECOND)[1] == b"tmpfs\n"
+    _until(lambda: host.read_file("/var/log/dethrone/lives") == b"lived\n")
+    assert host.converge(HostState(down="SIGKILL")).confirmed
+    assert host.converge(HEALTHY).confirmed
+    _until(lambda: host.read_file("/var/log/dethrone/lives") == b"lived\n" * 2)
+
+
+def _until(holds, limit_s=20.0):
+    deadline = time.monotonic() + limit_s
+    while not holds():
+        assert time.monotonic() < deadline, "not in time"
+        time.sleep(0.05)
 
 
 @pytest.mark.docker

@@ -171,6 +171,12 @@ def test_a_cut_of_clients_holds_while_nodes_still_talk(three, told):
     assert told(three.hosts["n2"].address) == "n2"
 
 
+def test_each_host_has_a_place_of_its_own_in_memory(three):
+    place = Path(three.backend.traits.memory_dir).parent
+    assert three.shell("n1", f"stat -f -c %T {place} && echo x > {place}/x") == (0, "tmpfs\n")
+    assert three.shell("n2", f"ls {place}/x")[0] != 0
+
+
 def test_a_kill_and_a_pause_take_and_are_undone(three):
     down = converge(three, n1=HostState(down="SIGKILL"), n2=HostState(frozen=True))
     assert [down[node].confirmed for node in ("n1", "n2")] == [True, True]

@@ -30,13 +30,14 @@ def words(out: Path, *more: str) -> list[str]:
 
 
 def test_a_run_written_for_containers_runs_on_this_machine(env, tmp_path):
-    drawn = ["--nodes", "3", "--faults", "partition", "--seed", "7", "--time-limit", "16s"]
+    drawn = ["--nodes", "3", "--faults", "partition", "--seed", "7", "--time-limit", "16s", "--data-in", "memory"]
     more = [*drawn, "--time-scale", "1", "--json"]  # also on a machine that is too slow for a verdict
     done = subprocess.run(words(tmp_path / "run", *more), env=env, capture_output=True, text=True, check=False)
     told = json.loads(done.stdout)
     assert told["verdict"] != "fail", done.stderr
     assert not told["trouble"], told["trouble"]
     assert done.returncode in {0, 2}, done.stderr
+    assert json.loads((tmp_path / "run" / "plan.json").read_text())["data_in"] == "memory"
     phases = [event.outcome for event in read_history(tmp_path / "run" / "history.jsonl") if hasattr(event, "outcome")]
     assert "installed" in phases
     assert "healed" in phases
