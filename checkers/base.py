@@ -9,17 +9,15 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
+from typing import Any, ClassVar, Literal, Protocol
 
 from dethrone.harness.core.clock import Ns
 from dethrone.harness.core.events import FaultEvent
+from dethrone.harness.core.history import History, per_history
 from dethrone.harness.core.interfaces import declared
 from dethrone.harness.core.plan import Plan
 from dethrone.harness.core.promise import Promise, borne_as
 from dethrone.harness.core.verdict import Finding, Kind, Verdict, exempted
-
-if TYPE_CHECKING:
-    from dethrone.harness.core.history import History
 
 VERSION = "1"
 FINDINGS_MAX = 20
@@ -264,15 +262,10 @@ class Folded(Base):
         return see
 
 
+@per_history
 def excuses(history: History, promise: Promise) -> Excuses:
-    """The excuses of this history under this promise (cached)."""
-    key = "dethrone.checkers.base.excuses"
-    found: tuple[Promise, Excuses] | None = history.cache.get(key)
-    if found is None or found[0] != promise:
-        faults = sorted(history.of(FaultEvent), key=lambda item: (item.span.lo, item.seq))
-        found = (promise, Excuses(promise, faults))
-        history.cache[key] = found
-    return found[1]
+    """The excuses of this history under this promise."""
+    return Excuses(promise, sorted(history.of(FaultEvent), key=lambda item: (item.span.lo, item.seq)))
 
 
 def finding(

@@ -1,6 +1,6 @@
 """Columns: one numpy array a field for observations, trace events and client operations of a history.
 
-Guarantees: built once a history (``history.cache``), those of traces and operations only on demand; in file
+Guarantees: built once a history (``per_history``), those of traces and operations only on demand; in file
 order, words coded by one dictionary, integers only; an unknown value is -1 (-1 as a code: none). Out of scope: bodies
 (``Traced.data``, op values): ``seq`` leads back to them.
 """
@@ -15,13 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dethrone.harness.core.events import Invoke, Observed, Return, Traced
-from dethrone.harness.core.history import History
+from dethrone.harness.core.history import History, per_history
 
 Ints = NDArray[np.int64]
 Codes = NDArray[np.int32]
 Bools = NDArray[np.bool_]
 
-_CACHE = "dethrone.harness.core.columns"
 _INT_MAX = 2**63 - 1
 _SHORT_MAX = 2**31 - 1
 _DENSE_MAX = 2**22
@@ -231,19 +230,16 @@ class Columns:
     ops: OpColumns
 
 
+@per_history
 def columns(history: History) -> Columns:
-    """The columns of this history, from its cache if they are there."""
-    found: Columns | None = history.cache.get(_CACHE)
-    if found is None:
-        words = Dictionary()
-        found = Columns(
-            words=words,
-            observed=observed_columns(history.of(Observed), words),
-            traced=TracedColumns(history.of(Traced), words),
-            ops=OpColumns(history, words),
-        )
-        history.cache[_CACHE] = found
-    return found
+    """The columns of this history."""
+    words = Dictionary()
+    return Columns(
+        words=words,
+        observed=observed_columns(history.of(Observed), words),
+        traced=TracedColumns(history.of(Traced), words),
+        ops=OpColumns(history, words),
+    )
 
 
 def observed_columns(rows: list[Observed], words: Dictionary) -> ObservedColumns:
