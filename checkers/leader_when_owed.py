@@ -33,9 +33,8 @@ from dethrone.checkers.noise import Disturbance, certain, disturbance, unknown_b
 from dethrone.checkers.recognition import Point, Recognition, no_term, recognition, step_between
 from dethrone.checkers.rounds import split_wait_ns, worn_out
 from dethrone.harness.core.clock import Ns
-from dethrone.harness.core.columns import columns
 from dethrone.harness.core.duration import show_duration
-from dethrone.harness.core.events import Invoke
+from dethrone.harness.core.events import Invoke, Return
 from dethrone.harness.core.history import History
 from dethrone.harness.core.interfaces import Unmet, declared
 from dethrone.harness.core.plan import Plan
@@ -308,23 +307,14 @@ class _Judge:
 
 
 def _writes(history: History, group: str) -> list[_Write]:
-    """All writes of this group, in the order of their invokes."""
-    table = columns(history)
-    ops, word = table.ops, table.words.word
-    invokes = history.of(Invoke)
+    """All writes of this group, in the order of their invokes, each with its first return."""
+    backs = {back.op: back for back in reversed(history.of(Return))}
     out = []
-    for row, invoke in enumerate(invokes):
+    for invoke in history.of(Invoke):
         if invoke.group == group and invoke.f in WRITES:
-            out.append(
-                _Write(
-                    invoke.process,
-                    word(int(ops.target[row])) or "",
-                    invoke.t,
-                    int(ops.returned[row]),
-                    int(ops.status[row]) == 0,
-                    invoke.seq,
-                )
-            )
+            back = backs.get(invoke.op)
+            returned, ok = (-1, False) if back is None else (back.t, back.status == "ok")
+            out.append(_Write(invoke.process, invoke.target, invoke.t, returned, ok, invoke.seq))
     return out
 
 

@@ -157,7 +157,7 @@ def per_history(make: Callable[Concatenate[History, P], T]) -> Callable[Concaten
     key = f"{make.__module__}.{make.__qualname__}"
 
     @functools.wraps(make)
-    def kept(history: History, *args: P.args, **named: P.kwargs) -> T:
+    def kept(history: History, /, *args: P.args, **named: P.kwargs) -> T:
         found: tuple[Any, T] | None = history.cache.get(key)
         if found is None or found[0] != (args, named):
             found = history.cache[key] = ((args, named), make(history, *args, **named))
