@@ -24,6 +24,7 @@ from operator import attrgetter
 from typing import Any
 
 from dethrone.checkers.base import Base, finding, writes_expected
+from dethrone.checkers.facts import returns
 from dethrone.harness.core.events import Invoke, Mark, Observed, Return
 from dethrone.harness.core.history import History, per_history
 from dethrone.harness.core.plan import Plan
@@ -114,12 +115,10 @@ class AcknowledgedSurvives(Base):
 def collect(history: History) -> dict[str, _Key]:
     """Appends and reads by key. Malformed values are passed over."""
     final = next((mark.seq for mark in history.of(Mark) if mark.name == "final"), None)
-    returns: dict[int, Return] = {}
-    for item in history.of(Return):
-        returns.setdefault(item.op, item)
+    backs = returns(history)
     keys: dict[str, _Key] = defaultdict(_Key)
     for invoke in history.of(Invoke):
-        back: Return | None = returns.get(invoke.op)
+        back = backs.get(invoke.op)
         if back is not None and back.seq < invoke.seq:
             back = None
         if invoke.f == "append":

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
 
-from dethrone.harness.core.events import Observed, Traced
+from dethrone.harness.core.events import Observed, Return, Traced
 from dethrone.harness.core.history import History, per_history
 
 _OWN_ORDER = attrgetter("incarnation", "n")
@@ -94,6 +94,12 @@ def named(history: History) -> dict[str, list[Traced]]:
             rows = found[event.name] = []
         rows.append(event)
     return found
+
+
+@per_history
+def returns(history: History) -> dict[int, Return]:
+    """Operation → its first return."""
+    return {back.op: back for back in reversed(history.of(Return))}
 
 
 @per_history

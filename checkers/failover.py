@@ -21,8 +21,9 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
 
-from dethrone.checkers.base import WRITES, Base, excuses, votes_needed
+from dethrone.checkers.base import WRITES, Base, votes_needed
 from dethrone.checkers.coverage import shown_by
+from dethrone.checkers.excuses import excuses
 from dethrone.checkers.facts import elections, groups, leading, named
 from dethrone.checkers.graph import Timeline, end_of_run, timeline
 from dethrone.checkers.liveness_windows import windows

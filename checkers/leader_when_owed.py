@@ -25,8 +25,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from dethrone.checkers.base import WRITES, Base, excuses
-from dethrone.checkers.facts import groups
+from dethrone.checkers.base import WRITES, Base
+from dethrone.checkers.excuses import excuses
+from dethrone.checkers.facts import groups, returns
 from dethrone.checkers.graph import explain
 from dethrone.checkers.liveness_windows import Window, owed_windows
 from dethrone.checkers.noise import Disturbance, certain, disturbance, unknown_by_noise
@@ -34,7 +35,7 @@ from dethrone.checkers.recognition import Point, Recognition, no_term, recogniti
 from dethrone.checkers.rounds import split_wait_ns, worn_out
 from dethrone.harness.core.clock import Ns
 from dethrone.harness.core.duration import show_duration
-from dethrone.harness.core.events import Invoke, Return
+from dethrone.harness.core.events import Invoke
 from dethrone.harness.core.history import History
 from dethrone.harness.core.interfaces import Unmet, declared
 from dethrone.harness.core.plan import Plan
@@ -308,7 +309,7 @@ class _Judge:
 
 def _writes(history: History, group: str) -> list[_Write]:
     """All writes of this group, in the order of their invokes, each with its first return."""
-    backs = {back.op: back for back in reversed(history.of(Return))}
+    backs = returns(history)
     out = []
     for invoke in history.of(Invoke):
         if invoke.group == group and invoke.f in WRITES:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from dethrone.checkers.base import in_force, votes_needed
+from dethrone.checkers.base import votes_needed
+from dethrone.checkers.excuses import in_force
 from dethrone.checkers.graph import Adjacency, Interval, Timeline, Witness, bits, end_of_run, timeline, witness
 from dethrone.harness.core.clock import Ns
 from dethrone.harness.core.events import FaultEvent, NodeProcess, Traced
