@@ -13,6 +13,7 @@ import secrets
 import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -43,14 +44,14 @@ from dethrone.harness.core.secrets import only_secret
 from dethrone.harness.core.world import VirtualBackend
 from dethrone.harness.engine.run.artifacts import CUT, FREE_MIN, collect, free_bytes, log_tail, too_full
 from dethrone.harness.engine.run.director import Director
-from dethrone.harness.engine.run.judge import write_verdict
+from dethrone.harness.engine.run.judge import load_checkers, write_verdict
 from dethrone.harness.engine.run.judgement import RunResult
 from dethrone.harness.engine.run.lifecycle import Course, default_dir, signals, versions
 from dethrone.harness.engine.run.listener import Drawn, Listener
 from dethrone.harness.engine.run.live_world import LiveWorld, news_into
 from dethrone.harness.engine.run.measurement import calibrate
 from dethrone.harness.engine.run.options import RunOptions
-from dethrone.harness.engine.run.planning import Draft, draft
+from dethrone.harness.engine.run.planning import draft
 from dethrone.harness.engine.run.virtual_run import VirtualRun
 
 DEAD_MAN_NS = 30 * SECOND
@@ -83,9 +84,10 @@ def run(options: RunOptions, listener: Listener, *, checkers: Mapping[str, Check
     store_plan(run_dir, drafted.plan, options)
     listener.drawn(Drawn(plan=presentable(drafted.plan), run_dir=run_dir, versions=versions()))
     run_id = f"{drafted.plan.system}-{secrets.token_hex(4)}"
-    if isinstance(drafted.backend, VirtualBackend):
-        return VirtualRun(options, drafted, run_dir, listener, run_id=run_id, checkers=checkers).carry_out()
-    return _Run(options, drafted, run_dir, listener, run_id=run_id, checkers=checkers).carry_out()
+    # Now: a plug-in that cannot be imported ends the run before it began.
+    judges = load_checkers() if checkers is None else checkers
+    course = VirtualRun if isinstance(drafted.backend, VirtualBackend) else _Run
+    return course(options, drafted, run_dir, listener, run_id, judges).carry_out()
 
 
 def store_plan(run_dir: Path, plan: Plan, options: RunOptions) -> None:
@@ -97,22 +99,12 @@ def store_plan(run_dir: Path, plan: Plan, options: RunOptions) -> None:
         store.write_json(run_dir / store.SECRETS, {"settings": kept}, private=True)
 
 
+@dataclass(eq=False)
 class _Run(Course):
     """A run on real hosts."""
 
-    def __init__(
-        self,
-        options: RunOptions,
-        drafted: Draft,
-        run_dir: Path,
-        listener: Listener,
-        *,
-        run_id: str,
-        checkers: Mapping[str, Checker] | None = None,
-    ) -> None:
-        super().__init__(options, drafted, run_dir, listener, run_id=run_id, checkers=checkers)
-        self.inbox: queue.SimpleQueue[w.Happening] = queue.SimpleQueue()
-        self.hosts: Mapping[str, Host] = {}
+    inbox: queue.SimpleQueue[w.Happening] = field(default_factory=queue.SimpleQueue)
+    hosts: Mapping[str, Host] = field(default_factory=dict)
 
     def carry_out(self) -> RunResult:
         started = time.monotonic_ns()
