@@ -66,8 +66,6 @@ class _Key:
 
 
 class AcknowledgedSurvives(Base):
-    """See the module."""
-
     name = "acknowledged-survives"
     kind = "safety"
     channels = ("ops",)

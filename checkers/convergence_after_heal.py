@@ -44,8 +44,6 @@ class Outcome:
 
 
 class ConvergenceAfterHeal(Base):
-    """See the module."""
-
     name = "convergence-after-heal"
     version = "2"
     kind = "liveness"

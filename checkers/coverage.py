@@ -55,8 +55,6 @@ INDETERMINATE_MAX_PERCENT = 25
 
 
 class Coverage(Base):
-    """See the module."""
-
     name = "coverage"
     version = "2"
     kind = "coverage"

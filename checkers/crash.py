@@ -42,8 +42,6 @@ class _Facts:
 
 
 class Crash(Base):
-    """See the module."""
-
     name = "crash"
     kind: Kind = "process"
 

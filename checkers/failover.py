@@ -49,8 +49,6 @@ STAGES = ("detect", "elect", "write")
 
 
 class Failover(Base):
-    """See the module."""
-
     name = "failover"
     version = "2"
     kind = "metric"

@@ -60,8 +60,6 @@ class Campaign:
 
 
 class LeaderStability(Base):
-    """See the module."""
-
     name = "leader-stability"
     version = "2"
     kind = "liveness"

@@ -84,8 +84,6 @@ class _Tally:
 
 
 class LeaderWhenOwed(Base):
-    """See the module."""
-
     name = "leader-when-owed"
     version = "2"
     kind = "liveness"

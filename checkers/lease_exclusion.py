@@ -82,8 +82,6 @@ class _Lock:
 
 
 class LeaseExclusion(Base):
-    """See the module."""
-
     name = "lease-exclusion"
     kind = "safety"
     channels = ("ops", "traced")

@@ -61,8 +61,6 @@ class _Terms:
 
 
 class NoLivelock(Base):
-    """See the module."""
-
     name = "no-livelock"
     version = "2"
     kind = "liveness"

@@ -39,8 +39,6 @@ class Deaf:
 
 
 class StepDownWithoutQuorum(Base):
-    """See the module."""
-
     name = "step-down-without-quorum"
     version = "2"
     kind = "liveness"

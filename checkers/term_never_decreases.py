@@ -160,8 +160,6 @@ class Terms:
 
 
 class TermNeverDecreases(Folded):
-    """See the module."""
-
     name = "term-never-decreases"
     kind = "safety"
     channels = ("witness", "traced", "observed")

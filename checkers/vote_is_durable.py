@@ -61,8 +61,6 @@ class _Node:
 
 
 class VoteIsDurable(Base):
-    """See the module."""
-
     name = "vote-is-durable"
     kind = "safety"
     channels = ("found",)

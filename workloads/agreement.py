@@ -41,8 +41,6 @@ FINAL_PAUSE_NS = 200 * MS
 
 
 class AgreementWorkload(Base):
-    """See ``dethrone.harness.core.interfaces.Workload``."""
-
     name = "agreement"
     ops = frozenset({"propose", "learn"})
     per_node = 1

@@ -11,8 +11,6 @@ from dethrone.workloads.generators import Nothing
 
 
 class ElectionWorkload(Base):
-    """See ``dethrone.harness.core.interfaces.Workload``."""
-
     name = "election"
     ops: ClassVar[frozenset[str]] = frozenset()
     per_node = least = 0

@@ -49,8 +49,6 @@ class _Client:
 
 
 class LeaseWorkload(Base):
-    """See ``dethrone.harness.core.interfaces.Workload``."""
-
     name = "lease"
     ops = frozenset({"acquire", "renew", "release", "holder", "append", "read"})
     rate = 100

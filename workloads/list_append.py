@@ -31,8 +31,6 @@ APPENDS_MAX = 32
 
 
 class ListAppendWorkload(Base):
-    """See ``dethrone.harness.core.interfaces.Workload``."""
-
     name = "list-append"
     ops = frozenset({"txn"})
     rate = 30

@@ -44,8 +44,6 @@ WRITERS_ONE_IN = 3
 
 
 class LockWorkload(Base):
-    """See ``dethrone.harness.core.interfaces.Workload``."""
-
     name = "lock"
     ops = frozenset({"acquire", "release", "use", "append", "read"})
     rate = 100

@@ -24,8 +24,6 @@ APPENDS, READS = 3, 2
 
 
 class LogWorkload(Base):
-    """See ``dethrone.harness.core.interfaces.Workload``."""
-
     name = "log"
     ops = frozenset({"append", "read"})
     per_node = 1

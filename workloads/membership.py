@@ -28,8 +28,6 @@ CALM_PAUSE_NS = 5 * SECOND
 
 
 class MembershipWorkload(Base):
-    """See ``dethrone.harness.core.interfaces.Workload``."""
-
     name = "membership"
     ops = LOG.ops | {"reconfigure"}
     rate = LOG.rate

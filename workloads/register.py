@@ -32,8 +32,6 @@ OUTDATED_PERCENT = 20
 
 
 class RegisterWorkload(Base):
-    """See ``dethrone.harness.core.interfaces.Workload``."""
-
     name = "register"
     ops = frozenset({"put", "get", "cas"})
     rate = 40

@@ -23,8 +23,6 @@ ADDS, READS = 3, 1
 
 
 class SetWorkload(Base):
-    """See ``dethrone.harness.core.interfaces.Workload``."""
-
     name = "set"
     ops = frozenset({"add", "read"})
     rate = 20
