@@ -51,7 +51,7 @@ from dethrone.harness.engine.run.listener import Drawn, Listener
 from dethrone.harness.engine.run.live_world import LiveWorld, news_into
 from dethrone.harness.engine.run.measurement import calibrate
 from dethrone.harness.engine.run.options import RunOptions
-from dethrone.harness.engine.run.planning import draft
+from dethrone.harness.engine.run.planning import Draft, draft
 from dethrone.harness.engine.run.virtual_run import VirtualRun
 
 DEAD_MAN_NS = 30 * SECOND
@@ -126,19 +126,8 @@ class _Run(Course):
 
     def _deploy_and_direct(self, ledger: Ledger) -> None:
         backend, system, plan = self.draft.backend, self.draft.system, self.plan
-        defaults = system.defaults()
-        spec = DeploySpec(
-            run_id=self.run_id,
-            nodes=plan.nodes,
-            image=system.image(),
-            base=self.options.base or defaults.base,
-            state_dir=str(ledger.directory),
-            voters=plan.voters,
-            needs=frozenset().union(*(fault.needs() for fault in self.draft.faults.values())),
-            memory_bytes=defaults.memory_bytes,
-            pids=defaults.pids,
-            shown=system.shown() if isinstance(system, OfThisMachine) else (),
-        )
+        needs = frozenset[str]().union(*(fault.needs() for fault in self.draft.faults.values()))
+        spec = deploy_spec(self.draft, ledger, base=self.options.base, run_id=self.run_id, needs=needs)
         ledger.record("deploying", backend=backend.name, nodes=list(plan.nodes), **lenders(self.options))
         began = time.monotonic_ns()
         origin = began
@@ -319,6 +308,23 @@ class _Run(Course):
     def _check_interrupted(self) -> None:
         if self.interrupted.is_set():
             raise Interrupted("interrupted before the nodes were started")
+
+
+def deploy_spec(drafted: Draft, ledger: Ledger, *, base: str | None, run_id: str, needs: frozenset[str]) -> DeploySpec:
+    """What the backend needs to make the hosts. ``base``: the image that the user named; ``needs``: of the faults."""
+    system, plan, defaults = drafted.system, drafted.plan, drafted.system.defaults()
+    return DeploySpec(
+        run_id=run_id,
+        nodes=plan.nodes,
+        image=system.image(),
+        base=base or defaults.base,
+        state_dir=str(ledger.directory),
+        voters=plan.voters,
+        needs=needs,
+        memory_bytes=defaults.memory_bytes,
+        pids=defaults.pids,
+        shown=system.shown() if isinstance(system, OfThisMachine) else (),
+    )
 
 
 def node_specs(plan: Plan, hosts: Mapping[str, Host]) -> dict[str, NodeSpec]:
