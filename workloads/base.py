@@ -37,7 +37,7 @@ class Base:
         return self.ops
 
     def processes(self, nodes: int) -> int:
-        """So many a node, and never fewer than the least."""
+        """As many as that for each node, and never fewer than the least."""
         return max(self.least, self.per_node * nodes)
 
     def rate_per_s(self) -> int:
