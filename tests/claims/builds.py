@@ -24,4 +24,8 @@ def flips_of(system: str) -> Mapping[str, type[Any]]:
 def build_of(system: str, flip: str) -> str:
     """The variant that is this flip, in the words of ``--variant``."""
     rules = flips_of(system).get(flip)
-    return flip if rules is None else f"{FILES / system.replace('-', '_')}.py:{rules.__name__}"
+    if rules is None:
+        return flip
+    file = system.replace("-", "_")
+    named = vars(import_module(f"tests.claims.flips.{file}")).items()
+    return f"{FILES / file}.py:{next(name for name, found in named if found is rules)}"

@@ -10,25 +10,14 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Literal
 
 from dethrone.clusters.targets.dledger.rules import FOLLOWER, LEADER, NEVER, Rules
-from dethrone.clusters.targets.dledger.tally import Campaign, Round
+from dethrone.clusters.targets.dledger.tally import Campaign
 from dethrone.harness.core.clock import Ns
 from dethrone.harness.core.rng import Rng
+from tests.claims.always import always
 
-
-class Flip02(Rules):
-    def follower_gives_up_after(self) -> Ns:
-        return 1 << 50
-
-
-class Flip03(Rules):
-    def leads(self, role: str) -> bool:
-        del role
-        return False
-
-
-class Flip04(Rules):
-    def initial_role(self) -> str:
-        return FOLLOWER
+Flip02 = always(Rules, follower_gives_up_after=1 << 50)
+Flip03 = always(Rules, leads=False)
+Flip04 = always(Rules, initial_role=FOLLOWER)
 
 
 class Flip05(Rules):
@@ -42,10 +31,7 @@ class Flip06(Rules):
         return max(1, members // 2)
 
 
-class Flip07(Rules):
-    def campaign_at(self, next_time: Ns, *, flag: bool) -> Ns:
-        del next_time, flag
-        return NEVER
+Flip07 = always(Rules, campaign_at=NEVER)
 
 
 class Flip08(Rules):
@@ -53,10 +39,7 @@ class Flip08(Rules):
         return role != LEADER
 
 
-class Flip09(Rules):
-    def raises_term(self, *, vote_next: bool, flag: bool) -> bool:
-        del vote_next, flag
-        return True
+Flip09 = always(Rules, raises_term=True)
 
 
 class Flip10(Rules):
@@ -69,33 +52,11 @@ class Flip11(Rules):
         return what == "vote" or name in members
 
 
-class Flip12(Rules):
-    def older_ledger_term(self, asked: int, own: int) -> bool:
-        del asked, own
-        return False
-
-
-class Flip13(Rules):
-    def shorter_ledger(self, asked: int, own: int) -> bool:
-        del asked, own
-        return False
-
-
-class Flip14(Rules):
-    def log_before_term(self) -> bool:
-        return False
-
-
-class Flip15(Rules):
-    def vote_expired(self, asked: int, own: int) -> bool:
-        del asked, own
-        return False
-
-
-class Flip16(Rules):
-    def vote_left(self, voted_for: str | None, candidate: str) -> bool:
-        del voted_for, candidate
-        return True
+Flip12 = always(Rules, older_ledger_term=False)
+Flip13 = always(Rules, shorter_ledger=False)
+Flip14 = always(Rules, log_before_term=False)
+Flip15 = always(Rules, vote_expired=False)
+Flip16 = always(Rules, vote_left=True)
 
 
 class Flip17(Rules):
@@ -103,16 +64,8 @@ class Flip17(Rules):
         return source != "vote"
 
 
-class Flip18(Rules):
-    def below_ledger(self, asked: int, own_ledger_term: int) -> bool:
-        del asked, own_ledger_term
-        return False
-
-
-class Flip19(Rules):
-    def is_valid(self, result: str) -> bool:
-        del result
-        return True
+Flip18 = always(Rules, below_ledger=False)
+Flip19 = always(Rules, is_valid=True)
 
 
 class Flip20(Rules):
@@ -121,28 +74,10 @@ class Flip20(Rules):
         return self.knobs.vote_wait
 
 
-class Flip21(Rules):
-    def case_1(self, tally: Campaign) -> bool:
-        del tally
-        return False
-
-
-class Flip22(Rules):
-    def case_2(self, tally: Campaign) -> bool:
-        del tally
-        return False
-
-
-class Flip23(Rules):
-    def case_3(self, tally: Campaign) -> bool:
-        del tally
-        return False
-
-
-class Flip24(Rules):
-    def extra_delay(self, case: int) -> Ns:
-        del case
-        return 0
+Flip21 = always(Rules, case_1=False)
+Flip22 = always(Rules, case_2=False)
+Flip23 = always(Rules, case_3=False)
+Flip24 = always(Rules, extra_delay=0)
 
 
 class Flip25(Rules):
@@ -155,10 +90,7 @@ class Flip26(Rules):
         return case in (5, 6)
 
 
-class Flip27(Rules):
-    def case_6(self, tally: Campaign) -> bool:
-        del tally
-        return False
+Flip27 = always(Rules, case_6=False)
 
 
 class Flip28(Rules):
@@ -176,32 +108,11 @@ class Flip30(Rules):
         return what == "heartbeat" or name in members
 
 
-class Flip31(Rules):
-    def names_me(self, leader: str, me: str) -> bool:
-        del leader, me
-        return False
-
-
-class Flip32(Rules):
-    def beat_expired(self, asked: int, own: int) -> bool:
-        del asked, own
-        return False
-
-
-class Flip33(Rules):
-    def renews_on_beat(self) -> bool:
-        return False
-
-
-class Flip34(Rules):
-    def follows_unknown(self, *, campaigned: bool) -> bool:
-        del campaigned
-        return False
-
-
-class Flip35(Rules):
-    def accepts_other_leader(self) -> bool:
-        return True
+Flip31 = always(Rules, names_me=False)
+Flip32 = always(Rules, beat_expired=False)
+Flip33 = always(Rules, renews_on_beat=False)
+Flip34 = always(Rules, follows_unknown=False)
+Flip35 = always(Rules, accepts_other_leader=True)
 
 
 class Flip36(Rules):
@@ -209,27 +120,10 @@ class Flip36(Rules):
         return source != "heartbeat"
 
 
-class Flip37(Rules):
-    def checks_max_term_first(self) -> bool:
-        return True
-
-
-class Flip38(Rules):
-    def beats_again(self, tally: Round) -> bool:
-        del tally
-        return False
-
-
-class Flip39(Rules):
-    def steps_down_on(self, what: Literal["max_term", "inconsistent"]) -> bool:
-        del what
-        return False
-
-
-class Flip40(Rules):
-    def leader_gives_up(self, silence: Ns) -> bool:
-        del silence
-        return False
+Flip37 = always(Rules, checks_max_term_first=True)
+Flip38 = always(Rules, beats_again=False)
+Flip39 = always(Rules, steps_down_on=False)
+Flip40 = always(Rules, leader_gives_up=False)
 
 
 class Flip41(Rules):
@@ -237,10 +131,6 @@ class Flip41(Rules):
         return self.follower_looks_after()
 
 
-_CLASSES = (
-    Flip02, Flip03, Flip04, Flip05, Flip06, Flip07, Flip08, Flip09, Flip10, Flip11, Flip12, Flip13, Flip14, Flip15,
-    Flip16, Flip17, Flip18, Flip19, Flip20, Flip21, Flip22, Flip23, Flip24, Flip25, Flip26, Flip27, Flip28, Flip29,
-    Flip30, Flip31, Flip32, Flip33, Flip34, Flip35, Flip36, Flip37, Flip38, Flip39, Flip40, Flip41,
-)  # fmt: skip
-
-FLIPS: Mapping[str, type[Rules]] = {f"flip-0-{int(cls.__name__[4:])}": cls for cls in _CLASSES}
+FLIPS: Mapping[str, type[Rules]] = {
+    f"flip-0-{int(name[4:])}": found for name, found in list(globals().items()) if name.startswith("Flip")
+}

@@ -11,11 +11,9 @@ from collections.abc import Mapping
 from dethrone.clusters.targets.joyqueue.rules import Position, Round, Rules, WriteReason
 from dethrone.harness.core.clock import Ns
 from dethrone.harness.core.rng import Rng
+from tests.claims.always import always
 
-
-class NoTimerAtStart(Rules):
-    def arms_timer_at_start(self) -> bool:
-        return False
+NoTimerAtStart = always(Rules, arms_timer_at_start=False)
 
 
 class ShortSpread(Rules):
@@ -29,29 +27,11 @@ class NoSpread(Rules):
         return self.election_delay_min()
 
 
-class KeepsPendingTimer(Rules):
-    def cancels_pending_timer(self) -> bool:
-        return False
-
-
-class ExpiresWhileStopped(Rules):
-    def expiry_needs_service(self) -> bool:
-        return False
-
-
-class AsksAlone(Rules):
-    def leads_alone(self, nodes: int) -> bool:
-        return False
-
-
-class LeaderExpires(Rules):
-    def ignores_expiry(self, *, leads: bool) -> bool:
-        return False
-
-
-class GivesUpAfterFailedPreVote(Rules):
-    def rearms_after_failed_pre_vote(self) -> bool:
-        return False
+KeepsPendingTimer = always(Rules, cancels_pending_timer=False)
+ExpiresWhileStopped = always(Rules, expiry_needs_service=False)
+AsksAlone = always(Rules, leads_alone=False)
+LeaderExpires = always(Rules, ignores_expiry=False)
+GivesUpAfterFailedPreVote = always(Rules, rearms_after_failed_pre_vote=False)
 
 
 class DoesNotCountItself(Rules):
@@ -91,14 +71,8 @@ class AsksBeforeTheDisk(Rules):
         return why != "campaign"
 
 
-class ServesWhileCampaigning(Rules):
-    def offline_during_campaign(self) -> bool:
-        return False
-
-
-class CampaignsForEver(Rules):
-    def steps_down_on_vote_timeout(self) -> bool:
-        return False
+ServesWhileCampaigning = always(Rules, offline_during_campaign=False)
+CampaignsForEver = always(Rules, steps_down_on_vote_timeout=False)
 
 
 class HidesItsLog(Rules):
@@ -111,9 +85,7 @@ class VoteAnswersAlways(Rules):
         return kind == "vote" or super().answers_count_in(kind, follower=follower, candidate=candidate)
 
 
-class IgnoresHigherTerms(Rules):
-    def steps_down_for(self, answer_term: int, term: int) -> bool:
-        return False
+IgnoresHigherTerms = always(Rules, steps_down_for=False)
 
 
 class HalfOfTheVotes(Rules):
@@ -123,9 +95,7 @@ class HalfOfTheVotes(Rules):
         return super().majority(kind, granted=granted, nodes=nodes, answered=answered)
 
 
-class TakesAnyPrevious(Rules):
-    def matches_prev(self, own_term: int, prev_term: int) -> bool:
-        return True
+TakesAnyPrevious = always(Rules, matches_prev=True)
 
 
 FLIPS: Mapping[str, type[Rules]] = {

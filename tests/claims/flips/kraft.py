@@ -21,11 +21,9 @@ from dethrone.clusters.targets.kraft.planted_bugs import (
 )
 from dethrone.clusters.targets.kraft.rules import FOLLOWER, Position, Rules, Start
 from dethrone.clusters.targets.kraft.storage import QuorumState
+from tests.claims.always import always
 
-
-class ForgetsEverything(Rules):
-    def uses_stored(self) -> bool:
-        return False
+ForgetsEverything = always(Rules, uses_stored=False)
 
 
 class _WithoutRow(Rules):
@@ -66,9 +64,7 @@ class CampaignsInOldEpoch(Rules):
         return max(1, epoch)
 
 
-class StaysUnattached(Rules):
-    def remembers_vote(self) -> bool:
-        return False
+StaysUnattached = always(Rules, remembers_vote=False)
 
 
 class TellsOneVoter(Rules):
@@ -76,9 +72,7 @@ class TellsOneVoter(Rules):
         return others[:1]
 
 
-class IgnoresAnnouncements(Rules):
-    def follows_announced(self, leader: int, me: int) -> bool:
-        return False
+IgnoresAnnouncements = always(Rules, follows_announced=False)
 
 
 class WritesSomeStates(Rules):
@@ -121,9 +115,7 @@ class KeepsOwnHw(Rules):
         return own
 
 
-class NoLeaderChange(Rules):
-    def appends_leader_change(self) -> bool:
-        return False
+NoLeaderChange = always(Rules, appends_leader_change=False)
 
 
 FLIPS: Mapping[str, type[Rules]] = {

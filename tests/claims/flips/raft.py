@@ -7,7 +7,7 @@ catch a flip.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from dethrone.clusters.targets.raft.planted_bugs import (
     AcksAfterLocalAppend,
@@ -21,17 +21,10 @@ from dethrone.clusters.targets.raft.planted_bugs import (
 )
 from dethrone.clusters.targets.raft.rules import Rules
 from dethrone.harness.core.clock import SECOND, Ns
-from dethrone.harness.core.rng import Rng
+from tests.claims.always import always
 
-
-class NeverCampaigns(Rules):
-    def may_campaign(self, node: str, voters: Sequence[str], *, leaving: bool) -> bool:
-        return False
-
-
-class SameTermAgain(Rules):
-    def retries_same_term(self) -> bool:
-        return True
+NeverCampaigns = always(Rules, may_campaign=False)
+SameTermAgain = always(Rules, retries_same_term=True)
 
 
 class SecondVote(Rules):
@@ -40,9 +33,7 @@ class SecondVote(Rules):
         return super().grants_vote(voted_for=None, candidate=candidate, up_to_date=up_to_date)
 
 
-class FollowerServes(Rules):
-    def follower_serves(self) -> bool:
-        return True
+FollowerServes = always(Rules, follower_serves=True)
 
 
 class RareHeartbeats(Rules):
@@ -50,14 +41,8 @@ class RareHeartbeats(Rules):
         return 10 * self.knobs.election_timeout_max
 
 
-class WaitsAMinute(Rules):
-    def deadline(self, rng: Rng) -> Ns:
-        return 60 * SECOND
-
-
-class SendsFirst(Rules):
-    def appends_before_sending(self) -> bool:
-        return False
+WaitsAMinute = always(Rules, deadline=60 * SECOND)
+SendsFirst = always(Rules, appends_before_sending=False)
 
 
 class GivesUp(Rules):
