@@ -15,13 +15,13 @@ from typing import Any
 FILES = Path(__file__).resolve().parent / "flips"
 
 
-def flips_of(system: str) -> Mapping[str, type[Any]]:
-    """Name → rules of the flips of that system that are no planted bugs."""
-    found: Mapping[str, type[Any]] = import_module(f"tests.claims.flips.{system.replace('-', '_')}").FLIPS
+def flips_of(system: str) -> Mapping[str, type[Any] | str]:
+    """Name → rules of the flips of that system, or the planted bug that breaks the same rule."""
+    found: Mapping[str, type[Any] | str] = import_module(f"tests.claims.flips.{system.replace('-', '_')}").FLIPS
     return found
 
 
 def build_of(system: str, flip: str) -> str:
     """The variant that is this flip, in the words of ``--variant``."""
-    rules = flips_of(system).get(flip)
-    return flip if rules is None else f"{FILES / system.replace('-', '_')}.py:{rules.__name__}"
+    rules = flips_of(system).get(flip, flip)
+    return rules if isinstance(rules, str) else f"{FILES / system.replace('-', '_')}.py:{rules.__name__}"

@@ -11,11 +11,12 @@ import difflib
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 from types import ModuleType
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar, cast
 
 import msgspec
 
 from dethrone.clusters.targets.kit.knobs import KnobTable, Settings
+from dethrone.clusters.targets.kit.known_bugs import known
 from dethrone.clusters.targets.plugged import made, plugged
 from dethrone.harness.core.errors import ConfigError
 
@@ -60,27 +61,30 @@ def mutant(
     name: str,
     *,
     answers: Any = None,
+    instead: Callable[..., Any] | None = None,
     scales: Mapping[str, Fraction] = {},
     knobs: Mapping[str, Any] = {},
     **more: Any,
 ) -> Callable[[T], T]:
-    """Plant a bug on the rule that it breaks, where it is listed and nowhere else; ``more``: fields of `Mutant`.
+    """Plant a bug on the rule that it breaks, where it is listed and nowhere else; ``more``: fields of `Mutant`, as far
+    as `known_bugs` does not say them.
 
-    On a rule: ``answers`` is what the broken build always answers there. On a class of rules: these are the broken
-    ones, or those of the class under other ``knobs``, or with times or numbers of them that are larger or smaller by a
-    factor (``scales``).
+    On a rule: ``answers`` is what the broken build always answers there; ``instead``, with the rules and the arguments
+    of the rule, is what it does in the rule's place. A name that stands on several rules breaks them all. On a class of
+    rules: these are the broken ones, or those of the class under other ``knobs``, or with times or numbers of them that
+    are larger or smaller by a factor (``scales``).
     """
 
     def broken(rules: type[Any], rule: str) -> Callable[[Any], Any]:
         if rule:
-            return _replaced(rules, rule, lambda *_, **__: answers)
+            return _replaced(rules, rule, instead or (lambda *_, **__: answers))
         if not scales and not knobs:
             return rules
         return lambda given: rules(_changed(given, scales, knobs))
 
     def plant(rule: T) -> T:
-        known: Mapping[str, _Seed] = vars(rule).get(_PLANTED, {})
-        setattr(rule, _PLANTED, {name: _Seed(broken, more), **known})
+        others: Mapping[str, _Seed] = vars(rule).get(_PLANTED, {})
+        setattr(rule, _PLANTED, {name: _Seed(broken, more), **others})
         return rule
 
     return plant
@@ -108,16 +112,23 @@ def _changed(knobs: Any, scales: Mapping[str, Fraction], others: Mapping[str, An
 
 def planted(*modules: ModuleType) -> Mapping[str, Mutant]:
     """All bugs that these modules plant: those with a number first, in its order, and then the others as they stand."""
-    found = {
-        name: Mutant(rules=seed.broken(rules, rule), **seed.more)
-        for module in modules
-        for rules in vars(module).values()
-        if isinstance(rules, type) and rules.__module__ == module.__name__
-        for rule, place in (("", rules), *vars(rules).items())
-        for name, seed in getattr(place, "__dict__", {}).get(_PLANTED, {}).items()
-    }
+    found: dict[str, Mutant] = {}
+    for module in modules:
+        for rules in vars(module).values():
+            if isinstance(rules, type) and rules.__module__ == module.__name__:
+                for rule, place in (("", rules), *vars(rules).items()):
+                    for name, seed in getattr(place, "__dict__", {}).get(_PLANTED, {}).items():
+                        found[name] = _mutant(name, seed, rules, rule, found.get(name))
     numbered = sorted(name for name in found if name[0].isdigit())
     return {name: found[name] for name in (*numbered, *(name for name in found if name not in numbered))}
+
+
+def _mutant(name: str, seed: _Seed, rules: type[Any], rule: str, before: Mutant | None) -> Mutant:
+    """The bug, or the one ``before`` with one rule more that it breaks."""
+    if before is not None:
+        return msgspec.structs.replace(before, rules=seed.broken(cast("type[Any]", before.rules), rule), **seed.more)
+    said = known(name)
+    return Mutant(rules=seed.broken(rules, rule), **{**(said._asdict() if said else {}), **seed.more})
 
 
 class MutantTable(Generic[K, R]):

@@ -132,11 +132,8 @@ class Node(KitNode):
         self.leading = None
         self.overdue_at = FAR
         self.out.append(SetTimer(HEARTBEAT, None))
-        if self.rules.clears_leader_on_step_down():
-            self.leader = None
-            self.contact = NEVER
-        else:
-            self.contact = self.mono
+        self.leader = None  # or it would refuse its successor's pre-vote
+        self.contact = NEVER
         self.count("step_downs")
         self.become(FOLLOWER, why)
         self.reset_deadline()
