@@ -186,10 +186,6 @@ def test_an_unreadable_term_file_stops_a_safe_node_and_is_a_fresh_one_upstream(c
     assert One(image={TERM: content}, persist_mode="upstream").node.term == 0
 
 
-def test_an_unreadable_log_stops_the_node():
-    assert "log" in One(image={"log": "unreadable"}).halted()
-
-
 def test_a_fresh_node_writes_its_term_before_it_says_anything():
     one = One(image={}, slow=False)
     (batch,) = [effect for effect in one.out if isinstance(effect, Disk)]

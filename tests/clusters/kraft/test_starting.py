@@ -101,22 +101,6 @@ def test_another_voter_set_than_the_stored_one_is_refused():
     assert halted(One(disk(3), observers="C").booted)
 
 
-@pytest.mark.parametrize("content", ["unreadable", b"\x01" * 40])
-def test_a_damaged_log_ends_the_node(content):
-    one = One({**disk(3), LOG: content})
-    assert halted(one.booted)
-    assert one.fire("election") == []
-
-
-def test_a_torn_tail_of_the_log_is_cut_before_anything_is_said():
-    image = disk(2, log=(1, 1))
-    whole = image[LOG]
-    tail = disk(2, log=(1, 1, 2))[LOG][len(whole) : -3]
-    one = One({**image, LOG: whole + tail})
-    assert one.node.log.end == 2
-    assert one.disk.shown[LOG] == whole
-
-
 def test_nothing_is_said_before_the_start_state_is_on_disk():
     one = One({LOG: disk(0, log=(2, 2))[LOG], **disk(1, voted=A)}, slow_start=True)
     assert [type(e).__name__ for e in one.booted[:2]] == ["Disk", "Await"]

@@ -75,13 +75,13 @@ class World(world.World):
 
 
 class One(bench.Bench):
-    """A node that stored a vote and a log of those terms."""
+    """A node that stored a vote and a log of those terms, or with the disk ``image``."""
 
     target = TARGET
     profile = "raft"
 
-    def __init__(self, *, term=0, voted_for=None, log=(), **more):
-        super().__init__(disk(term, voted_for, log), **more)
+    def __init__(self, *, term=0, voted_for=None, log=(), image=None, **more):
+        super().__init__(disk(term, voted_for, log) if image is None else image, **more)
 
     def time_out(self):
         """Let the election deadline pass."""

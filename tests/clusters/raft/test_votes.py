@@ -5,7 +5,7 @@ import pytest
 from dethrone.clusters.targets.raft.messages import AppendReply, RequestVote, VoteReply
 from dethrone.harness.core.clock import MS
 from dethrone.harness.core.machine import Await, Disk, Note, Send
-from tests.clusters.raft.spec import One, heartbeat
+from tests.clusters.raft.spec import One, disk, heartbeat
 from tests.world.effects import answer, halted, names, note, sent, timers
 
 
@@ -341,3 +341,10 @@ def test_status_shows_no_term_that_a_crash_could_take_back():
     assert (status.term, status.voted_for, status.role) == (3, None, "FOLLOWER")
     one.done()
     assert (one.status().term, one.status().voted_for) == (4, "B")
+
+
+def test_a_missing_vote_file_starts_from_the_terms_that_the_log_proves():
+    image = disk(3, "B", (1, 3))
+    del image["vote"]
+    node = One(image=image).node
+    assert (node.term, node.voted_for) == (3, None)
