@@ -6,6 +6,7 @@ Guarantees: bounds of numbers are kept; a field of any type holds JSON. Out of s
 from __future__ import annotations
 
 import types
+from collections.abc import Collection, Mapping, Sequence
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import msgspec
@@ -25,13 +26,13 @@ PLAIN = {
 }
 
 
-def of(kind):
-    """Values of this type."""
-    if kind is None or kind in PLAIN:
-        return PLAIN[kind or type(None)]
+def of(kind, plain=PLAIN):
+    """Values of this type. ``plain``: those of types that are not made of others."""
+    if kind is None or kind in plain:
+        return plain[kind or type(None)]
     origin, args = get_origin(kind), get_args(kind)
     if origin in {Union, types.UnionType}:
-        return st.one_of([of(one) for one in args])
+        return st.one_of([of(one, plain) for one in args])
     if origin is Literal:
         return st.sampled_from(args)
     if origin is Annotated:
@@ -39,11 +40,11 @@ def of(kind):
         return st.integers(bounds.ge, bounds.le)
     if origin is tuple:
         if args[-1] is Ellipsis:
-            return st.lists(of(args[0]), max_size=3).map(tuple)
-        return st.tuples(*(of(one) for one in args))
-    if origin in {list, frozenset}:
-        return st.lists(of(args[0]), max_size=3).map(origin)
-    if origin is dict or getattr(origin, "__name__", "") == "Mapping":
-        return st.dictionaries(of(args[0]), of(args[1]), max_size=2)
+            return st.lists(of(args[0], plain), max_size=5).map(tuple)
+        return st.tuples(*(of(one, plain) for one in args))
+    if origin in {list, frozenset, Collection, Sequence}:
+        return st.lists(of(args[0], plain), max_size=5).map(frozenset if origin is frozenset else list)
+    if origin in {dict, Mapping}:
+        return st.dictionaries(of(args[0], plain), of(args[1], plain), max_size=2)
     hints = get_type_hints(kind, include_extras=True)
-    return st.builds(kind, **{name: of(hints[name]) for name in kind.__struct_fields__})
+    return st.builds(kind, **{name: of(hints[name], plain) for name in kind.__struct_fields__})

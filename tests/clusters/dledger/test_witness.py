@@ -3,10 +3,10 @@
 import pytest
 
 from dethrone.clusters.targets.dledger import messages as m
-from dethrone.clusters.targets.dledger.storage import LOG, TERM, TermState, record, term_bytes, term_ops
+from dethrone.clusters.targets.dledger.storage import LOG, TERM, TermState, record, term_ops
 from dethrone.clusters.targets.dledger.witness import DledgerWitness
 from dethrone.harness.core.machine import Fsync, Write
-from tests.clusters.dledger.spec import World, disk, entries
+from tests.clusters.dledger.spec import disk, entries
 
 CALL = {"group": "", "opaque": 1}
 
@@ -127,21 +127,3 @@ def test_a_damaged_or_empty_disk_does_not_stop_the_witness(image):
     witness = DledgerWitness("A")
     witness.booted(image)
     witness.synced((Write(LOG, record(entries(1)[0])[0], offset=0),))
-
-
-def test_a_variant_cannot_hide_its_second_vote():
-    world = World("ABC", asleep="C", variant="01-vote-not-written")
-    world.run(4000)
-    leader = world.leader()
-    assert leader is not None
-    voter = "B" if leader == "A" else "A"
-    world.restart(voter)
-    world.isolate(leader)
-    world.prepare("C", term=world.boxes[leader].node.term)
-    world.start("C")
-    world.run(6000)
-    assert any(f"INV-2: {voter}" in problem for problem in world.problems)
-
-
-def test_term_bytes_are_what_a_term_file_holds():
-    assert term_bytes(TermState(3, None)).startswith(b"currTerm=3\nvoteLeader=\ncrc=")

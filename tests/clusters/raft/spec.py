@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import pytest
+
 from dethrone.clusters.targets.client_api import Append
-from dethrone.clusters.targets.raft.messages import AppendEntries, Entry, Noop, VoteReply
+from dethrone.clusters.targets.raft.messages import AppendEntries, Entry, VoteReply
 from dethrone.clusters.targets.raft.storage import LOG, VOTE, HardState, record, vote_bytes
 from dethrone.clusters.targets.raft.target import TARGET
 from dethrone.harness.core.machine import Fired
 from tests.world import bench, chaos, world
 from tests.world.effects import names, sent
 
-NOOP = Noop()
+
+def honest_and(name):
+    """Run the test with the planted bug (broken) and without (not)."""
+    return pytest.mark.parametrize(("variant", "broken"), [(name, True), (None, False)], ids=["variant", "honest"])
 
 
 def entries(*terms, first=1):

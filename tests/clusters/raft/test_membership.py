@@ -138,15 +138,6 @@ def test_the_latest_configuration_counts_committed_or_not_and_truncation_reverts
     assert one.node.voters == ("A", "B", "C")
 
 
-def test_variant_53_waits_for_the_commit():
-    one = One(**SINGLE, term=2, variant="53-config-on-commit")
-    grown = (Entry(1, 2, Noop()), Entry(2, 2, Config(("A", "B", "C", "D"))))
-    one.hear("B", heartbeat("B", 2, new=grown))
-    assert one.node.voters == ("A", "B", "C")
-    one.hear("B", heartbeat("B", 2, 2, 2, commit=2))
-    assert one.node.voters == ("A", "B", "C", "D")
-
-
 def test_a_configuration_survives_a_restart():
     world, leader = world_of("ABCD")
     gone = next(name for name in "ABCD" if name != leader)
@@ -209,21 +200,3 @@ def test_a_learner_grants_votes_but_never_campaigns_and_never_counts():
     one.hear("C", AppendReply(one.node.term, True, one.node.log.end, 0, one.node.leading.seq))
     assert one.node.commit == 0
     assert one.now > 10_000 * MS
-
-
-def test_variant_23_is_elected_by_a_learner():
-    for variant, elected in (("23-non-members-vote", True), (None, False)):
-        world = World("ABC", spare="D", variant=variant, **SINGLE)
-        leader = world.elect()
-        world.start("D")
-        world.run(100)
-        node = world.boxes[leader].node
-        follower = next(name for name in "ABC" if name != leader)
-        third = next(name for name in "ABC" if name not in (leader, follower))
-        for box in world.boxes.values():
-            box.node.log.append(Entry(box.node.log.end + 1, node.term, Config(("A", "B", "C"), ("D",))))
-            box.node.refresh_config("adopted")
-        world.kill(leader)
-        world.kill(third)
-        world.run(3000)
-        assert (world.boxes[follower].node.leading is not None) == elected

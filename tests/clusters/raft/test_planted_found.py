@@ -9,11 +9,8 @@ from dethrone.clusters.targets.raft.target import TARGET
 from dethrone.harness.core.clock import MS, SECOND
 from dethrone.harness.core.rng import Rng
 from tests.clusters.raft.recorded import Recorded
+from tests.clusters.raft.spec import honest_and
 from tests.clusters.raft.test_sequences import win
-
-
-def honest_and(name):
-    return pytest.mark.parametrize(("variant", "broken"), [(name, True), (None, False)], ids=["variant", "honest"])
 
 
 def judged(world, checker, *, broken, words=""):
@@ -24,11 +21,6 @@ def judged(world, checker, *, broken, words=""):
         assert words in told
         assert all(1 <= len(found.certificate) <= 8 for found in verdict.findings)
     return verdict
-
-
-def planted(name, names="ABC", **more):
-    """A world of that variant, or of the honest build (None), with the knobs that ``like`` needs."""
-    return Recorded(names, variant=name, **more)
 
 
 # --- vote-is-durable --------------------------------------------------------------------------------------------

@@ -289,8 +289,8 @@ def test_the_blank_entry_is_not_shown_to_clients():
 # --- a disk that hangs --------------------------------------------------------------------------------------------
 
 
-def stuck(variant=None):
-    one = One(profile="raft", variant=variant)
+def test_a_leader_whose_disk_hangs_longer_than_a_timeout_falls_silent():
+    one = One(profile="raft")
     one.lead()
     ack(one, "B", 1)
     ack(one, "C", 1)
@@ -305,19 +305,8 @@ def stuck(variant=None):
         if sent(out) and one.node.leading:
             for peer in "BC":
                 ack(one, peer, 2)
-    return one, said
-
-
-def test_a_leader_whose_disk_hangs_longer_than_a_timeout_falls_silent():
-    _, said = stuck()
     assert said[:5] == [2] * 5
     assert said[-1] == 0
-
-
-def test_variant_58_keeps_its_followers_quiet_instead():
-    one, said = stuck("58-heartbeats-while-stuck")
-    assert set(said) == {2}
-    assert not sent(one.ask(Append("k", 2)))
 
 
 def test_a_late_tick_comes_before_queued_answers():

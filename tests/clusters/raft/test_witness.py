@@ -6,7 +6,7 @@ from dethrone.clusters.targets.kit.files import append_ops, cut_ops
 from dethrone.clusters.targets.raft.messages import AppendEntries, AppendReply, RequestVote, VoteReply
 from dethrone.clusters.targets.raft.storage import LOG, VOTE, HardState, record, vote_ops
 from dethrone.clusters.targets.raft.witness import RaftWitness
-from tests.clusters.raft.spec import World, disk, entries
+from tests.clusters.raft.spec import disk, entries
 
 
 def told(events, name):
@@ -90,19 +90,6 @@ def test_a_boot_tells_the_log_that_the_disk_holds_and_goes_on_from_there():
 )
 def test_a_damaged_or_empty_disk_does_not_stop_the_witness(image):
     RaftWitness("A").booted(image)
-
-
-def test_a_variant_cannot_hide_its_second_vote():
-    world = World("ABC", variant="01-vote-not-written", profile="raft-paper")
-    world.sever("A", "C")
-    world.campaign("A")
-    world.run(30)
-    world.restart("B")
-    world.partition("A", "BC")
-    world.campaign("C")
-    world.run(30)
-    assert any("INV-2: B" in problem for problem in world.problems)
-    assert any("INV-1" in problem for problem in world.problems)
 
 
 def test_a_vote_that_was_given_away_is_refused_once_a_candidate_and_term_and_other_refusals_are_not():
