@@ -1,6 +1,5 @@
 """What the witness tells, read off wire and disk."""
 
-from dethrone.clusters.targets.kit.files import append_ops, cut_ops
 from dethrone.clusters.targets.kraft.messages import (
     NONE,
     BeginQuorumEpochRequest,
@@ -13,17 +12,15 @@ from dethrone.clusters.targets.kraft.messages import (
     VoteResponse,
 )
 from dethrone.clusters.targets.kraft.storage import (
-    LOG,
     STATE,
     QuorumState,
     Voter,
-    record_bytes,
     state_bytes,
     state_ops,
 )
 from dethrone.clusters.targets.kraft.target import TARGET
 from dethrone.harness.core.machine import Fsync, Unlink
-from tests.clusters.kraft.spec import CLUSTER, NO, A, B, World, disk, granted, records, refused, stored
+from tests.clusters.kraft.spec import CLUSTER, NO, A, B, World, disk, granted, refused, stored
 
 
 def fresh(image=None, members="ABC"):
@@ -130,16 +127,6 @@ def test_a_candidate_that_comes_back_counts_its_stored_vote():
     witness, _ = fresh(disk(4, voted=A))
     witness.received("B", granted(4))
     assert told(witness.sent("B", leads(4)))[0][2]["voters"] == ["A", "B"]
-
-
-def test_records_are_told_as_indexes_from_one_and_cuts_as_well():
-    witness, _ = fresh()
-    data = [record_bytes(record)[0] for record in records(1, 1, 2)]
-    events = told(witness.synced(append_ops(LOG, b"".join(data), 0)))
-    assert [(name, body["from"]) for name, _, body in events] == [("log_append", 1)]
-    events = told(witness.synced((*cut_ops(LOG, len(data[0])), *append_ops(LOG, data[1], len(data[0])))))
-    assert [(name, body["from"]) for name, _, body in events] == [("log_truncate", 2), ("log_append", 2)]
-    assert LOG in append_ops(LOG, b"", 0)[0].path
 
 
 def test_in_a_whole_world_elections_votes_and_log_ends_agree_with_the_cores():
