@@ -103,11 +103,6 @@ def on_vote_failed(n: Node, to: str, opaque: int) -> None:
             decide(n, tally)
 
 
-def on_wait_over(n: Node, tally: Campaign) -> None:
-    """The wait is over: decide with the answers so far."""
-    decide(n, tally)
-
-
 def _count(n: Node, tally: Campaign, voter: str, result: str, term: int) -> None:
     tally.answered.add(voter)
     n.note("vote_answer", {"peer": voter, "code": result, "term": term + 1})

@@ -67,11 +67,6 @@ def on_heartbeat_failed(n: Node, to: str, opaque: int) -> None:
             decide(n, tally)
 
 
-def on_wait_over(n: Node, tally: Round) -> None:
-    """The wait is over: decide with the answers so far."""
-    decide(n, tally)
-
-
 def _over(n: Node, tally: Round) -> bool:
     rules = n.rules
     return (

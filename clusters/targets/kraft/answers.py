@@ -16,7 +16,8 @@ from dethrone.harness.core.machine import Send
 
 def answer(n: Node, lead: Leading, src: str, m: FetchRequest) -> None:
     """Records from there on, committed or not, and the high watermark."""
-    records = n.log.read(m.fetch_offset, n.knobs.max_records_per_fetch)
+    offset = m.fetch_offset
+    records = tuple(n.log.entries[offset : offset + n.knobs.max_records_per_fetch])
     leads = CurrentLeader(n.me, n.epoch)
     n.out.append(Send(src, FetchResponse(m.correlation_id, NONE, lead.hw, 0, leads, records=records)))
 

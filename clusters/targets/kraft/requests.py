@@ -9,7 +9,6 @@ Source: Apache Kafka 3.3.1, RequestManager and the poll methods of KafkaRaftClie
 
 from __future__ import annotations
 
-from dethrone.clusters.targets.kraft.leading import Resigning
 from dethrone.clusters.targets.kraft.messages import (
     NOBODY,
     PARTITION,
@@ -121,12 +120,11 @@ def _resign(n: Node) -> None:
         connection = _free(n, peer)
         if connection is not None:
             _under_way(n, connection)
-            n.note("end_epoch_sent", {"to": n.names[peer], "epoch": n.epoch, "successors": _names(n, resigning)})
+            n.note(
+                "end_epoch_sent",
+                {"to": n.names[peer], "epoch": n.epoch, "successors": [n.names[peer] for peer in resigning.successors]},
+            )
             n.send(n.names[peer], EndQuorumEpochRequest(n.correlation, n.me, n.epoch, resigning.successors))
-
-
-def _names(n: Node, resigning: Resigning) -> list[str]:
-    return [n.names[peer] for peer in resigning.successors]
 
 
 # --- connections ----------------------------------------------------------------------------------------------------
