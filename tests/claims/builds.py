@@ -24,4 +24,8 @@ def flips_of(system: str) -> Mapping[str, type[Any] | str]:
 def build_of(system: str, flip: str) -> str:
     """The variant that is this flip, in the words of ``--variant``."""
     rules = flips_of(system).get(flip, flip)
-    return rules if isinstance(rules, str) else f"{FILES / system.replace('-', '_')}.py:{rules.__name__}"
+    if isinstance(rules, str):
+        return rules
+    module = import_module(f"tests.claims.flips.{system.replace('-', '_')}")
+    name = next(name for name, value in vars(module).items() if value is rules)
+    return f"{FILES / system.replace('-', '_')}.py:{name}"

@@ -75,16 +75,16 @@ def mutant(
     are larger or smaller by a factor (``scales``).
     """
 
-    def broken(rules: type[Any], rule: str) -> Callable[[Any], Any]:
+    def made(rules: type[Any], rule: str) -> Callable[[Any], Any]:
         if rule:
-            return _replaced(rules, rule, instead or (lambda *_, **__: answers))
+            return broken(rules, **{rule: answers if instead is None else instead})
         if not scales and not knobs:
             return rules
         return lambda given: rules(_changed(given, scales, knobs))
 
     def plant(rule: T) -> T:
         others: Mapping[str, _Seed] = vars(rule).get(_PLANTED, {})
-        setattr(rule, _PLANTED, {name: _Seed(broken, more), **others})
+        setattr(rule, _PLANTED, {name: _Seed(made, more), **others})
         return rule
 
     return plant
@@ -94,15 +94,21 @@ class Switched:
     """A rule that is True in the honest build, and False in the one that is planted on it."""
 
     def __init__(self, name: str, **more: Any) -> None:
-        setattr(self, _PLANTED, {name: _Seed(lambda rules, rule: _replaced(rules, rule, False), more)})
+        setattr(self, _PLANTED, {name: _Seed(lambda rules, rule: type("Broken", (rules,), {rule: False}), more)})
 
     def __get__(self, rules: object, owner: type | None = None) -> bool:
         """What the honest build does."""
         return True
 
 
-def _replaced(rules: type[Any], rule: str, by: Any) -> type[Any]:
-    return type(f"{rules.__name__}_{rule}", (rules,), {rule: by})
+def broken(rules: type[R], **others: Any) -> type[R]:
+    """A class of these rules in which each of those named is another: a function that takes its place, or an answer."""
+    by = {rule: one if callable(one) else _always(one) for rule, one in others.items()}
+    return type("Broken", (rules,), by)
+
+
+def _always(answer: Any) -> Callable[..., Any]:
+    return lambda *_, **__: answer
 
 
 def _changed(knobs: Any, scales: Mapping[str, Fraction], others: Mapping[str, Any]) -> Any:

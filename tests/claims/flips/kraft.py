@@ -7,123 +7,36 @@ catch a flip.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping
 
-import msgspec
+from dethrone.clusters.targets.kit.mutants import broken
+from dethrone.clusters.targets.kraft.rules import FOLLOWER, Rules, Start
 
-from dethrone.clusters.targets.kraft.rules import FOLLOWER, Position, Rules, Start
-from dethrone.clusters.targets.kraft.storage import QuorumState
-
-
-class ObserversVote(Rules):
-    def takes_part(self, *, voter: bool) -> bool:
-        return True
-
-    def electorate(self, voters: tuple[int, ...], everybody: tuple[int, ...]) -> tuple[int, ...]:
-        return everybody
+ObserversVote = broken(Rules, takes_part=True, electorate=lambda _, _voters, everybody: everybody)
+ForgetsEverything = broken(Rules, uses_stored=False)
 
 
-class ForgetsEverything(Rules):
-    def uses_stored(self) -> bool:
-        return False
-
-
-class _WithoutRow(Rules):
-    row = 0
-
-    def start_rows(self) -> Collection[int]:
-        return [row for row in super().start_rows() if row != self.row]
-
-
-class StaysInStoredEpoch(_WithoutRow):
-    row = 1
-
-
-class ForgetsCandidacy(_WithoutRow):
-    row = 3
-
-
-class ForgetsVote(_WithoutRow):
-    row = 4
-
-
-class ForgetsLeader(_WithoutRow):
-    row = 5
-
-
-class StartsAsFollower(Rules):
-    def start_unknowing(self, epoch: int) -> Start:
-        return Start(6, FOLLOWER, epoch, leader=2)
-
-
-class LeavesFieldsOut(Rules):
-    def state_content(self, state: QuorumState) -> bytes:
-        return msgspec.json.encode({"leaderEpoch": state.leader_epoch, "votedId": state.voted_id}) + b"\n"
-
-
-class CampaignsInOldEpoch(Rules):
-    def campaign_epoch(self, epoch: int) -> int:
-        return max(1, epoch)
-
-
-class StaysUnattached(Rules):
-    def remembers_vote(self) -> bool:
-        return False
-
-
-class TellsOneVoter(Rules):
-    def notified(self, others: tuple[int, ...]) -> tuple[int, ...]:
-        return others[:1]
-
-
-class IgnoresAnnouncements(Rules):
-    def follows_announced(self, leader: int, me: int) -> bool:
-        return False
-
-
-class WritesSomeStates(Rules):
-    def persists(self, state: str) -> bool:
-        return state != "Unattached"
-
-
-class TellsInclusiveOffset(Rules):
-    def last_position(self, last_epoch: int, end: int, own_epoch: int) -> Position:
-        return last_epoch, end - 1
-
-
-class LeaderAlone(Rules):
-    def majority_offset(self, descending: Sequence[int]) -> int:
-        return descending[0]
-
-
-class HwBeyondLog(Rules):
-    def follower_hw(self, own: int, end: int, leaders: int) -> int:
-        return max(own, leaders)
-
-
-class AssumesOthersCurrent(Rules):
-    def initial_end(self, own_end: int) -> int:
-        return own_end
-
-
-class FetchesFromBefore(Rules):
-    def fetch_offset(self, end: int) -> int:
-        return max(0, end - 1)
-
-
-class HwOneShort(Rules):
-    def may_advance(self, offset: int, epoch_start: int) -> bool:
-        return offset > epoch_start + 1
-
-
-class KeepsOwnHw(Rules):
-    def follower_hw(self, own: int, end: int, leaders: int) -> int:
-        return own
-
-
-class NoLeaderChange(Rules):
-    def appends_leader_change(self) -> bool:
-        return False
+StaysInStoredEpoch = broken(Rules, start_rows=lambda rules: set(Rules.start_rows(rules)) - {1})
+ForgetsCandidacy = broken(Rules, start_rows=lambda rules: set(Rules.start_rows(rules)) - {3})
+ForgetsVote = broken(Rules, start_rows=lambda rules: set(Rules.start_rows(rules)) - {4})
+ForgetsLeader = broken(Rules, start_rows=lambda rules: set(Rules.start_rows(rules)) - {5})
+StartsAsFollower = broken(Rules, start_unknowing=lambda _, epoch: Start(6, FOLLOWER, epoch, leader=2))
+LeavesFieldsOut = broken(
+    Rules, state_content=lambda _, state: b'{"leaderEpoch":%d,"votedId":%d}\n' % (state.leader_epoch, state.voted_id)
+)
+CampaignsInOldEpoch = broken(Rules, campaign_epoch=lambda _, epoch: max(1, epoch))
+StaysUnattached = broken(Rules, remembers_vote=False)
+TellsOneVoter = broken(Rules, notified=lambda _, others: others[:1])
+IgnoresAnnouncements = broken(Rules, follows_announced=False)
+WritesSomeStates = broken(Rules, persists=lambda _, state: state != "Unattached")
+TellsInclusiveOffset = broken(Rules, last_position=lambda _, last_epoch, end, _own: (last_epoch, end - 1))
+LeaderAlone = broken(Rules, majority_offset=lambda _, descending: descending[0])
+HwBeyondLog = broken(Rules, follower_hw=lambda _, own, _end, leaders: max(own, leaders))
+AssumesOthersCurrent = broken(Rules, initial_end=lambda _, own_end: own_end)
+FetchesFromBefore = broken(Rules, fetch_offset=lambda _, end: max(0, end - 1))
+HwOneShort = broken(Rules, may_advance=lambda _, offset, epoch_start: offset > epoch_start + 1)
+KeepsOwnHw = broken(Rules, follower_hw=lambda _, own, *_more: own)
+NoLeaderChange = broken(Rules, appends_leader_change=False)
 
 
 FLIPS: Mapping[str, type[Rules] | str] = {

@@ -7,58 +7,21 @@ catch a flip.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
+from dethrone.clusters.targets.kit.mutants import broken
 from dethrone.clusters.targets.raft.rules import Rules
-from dethrone.harness.core.clock import SECOND, Ns
-from dethrone.harness.core.rng import Rng
+from dethrone.harness.core.clock import SECOND
 
-
-class NeverCampaigns(Rules):
-    def may_campaign(self, node: str, voters: Sequence[str], *, leaving: bool) -> bool:
-        return False
-
-
-class SameTermAgain(Rules):
-    def retries_same_term(self) -> bool:
-        return True
-
-
-class SecondVote(Rules):
-    def grants_vote(self, *, voted_for: str | None, candidate: str, up_to_date: bool) -> int:
-        del voted_for
-        return super().grants_vote(voted_for=None, candidate=candidate, up_to_date=up_to_date)
-
-
-class FollowerServes(Rules):
-    def follower_serves(self) -> bool:
-        return True
-
-
-class RareHeartbeats(Rules):
-    def heartbeat_interval(self) -> Ns:
-        return 10 * self.knobs.election_timeout_max
-
-
-class WaitsAMinute(Rules):
-    def deadline(self, rng: Rng) -> Ns:
-        return 60 * SECOND
-
-
-class SendsFirst(Rules):
-    def appends_before_sending(self) -> bool:
-        return False
-
-
-class GivesUp(Rules):
-    def tries_again(self, silence: Ns) -> bool:
-        return silence < 2 * self.knobs.election_timeout_max
-
-
-class CommitsWhatItStores(Rules):
-    def follower_commit(self, *, leader_commit: int, last_new: int, commit: int) -> int:
-        del leader_commit
-        return max(commit, last_new)
+NeverCampaigns = broken(Rules, may_campaign=False)
+SameTermAgain = broken(Rules, retries_same_term=True)
+SecondVote = broken(Rules, grants_vote=lambda _, up_to_date, **__: 4 if up_to_date else 3)
+FollowerServes = broken(Rules, follower_serves=True)
+RareHeartbeats = broken(Rules, heartbeat_interval=lambda rules: 10 * rules.knobs.election_timeout_max)
+WaitsAMinute = broken(Rules, deadline=60 * SECOND)
+SendsFirst = broken(Rules, appends_before_sending=False)
+GivesUp = broken(Rules, tries_again=lambda rules, silence: silence < 2 * rules.knobs.election_timeout_max)
+CommitsWhatItStores = broken(Rules, follower_commit=lambda _, last_new, commit, **__: max(commit, last_new))
 
 
 FLIPS: Mapping[str, type[Rules] | str] = {
