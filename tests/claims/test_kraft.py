@@ -9,7 +9,6 @@ import pytest
 
 from dethrone.clusters.targets.client_api import Append
 from dethrone.clusters.targets.kraft.messages import (
-    NONE,
     BeginQuorumEpochRequest,
     BeginQuorumEpochResponse,
     EndQuorumEpochRequest,
@@ -215,7 +214,7 @@ def test_claim_4_15_a_voter_that_is_told_becomes_follower(variant, state):
     images = {"Unattached": {}, "Voted": {"voted": B}, "Candidate": {"voted": A}, "Follower": {"leader": B}}
     one = One(disk(4, **images[state]), variant=variant)
     epoch = 5 if state == "Follower" else 4
-    assert answer(one.hear("C", begin(C, epoch)), BeginQuorumEpochResponse).error_code == NONE
+    assert answer(one.hear("C", begin(C, epoch)), BeginQuorumEpochResponse).error_code == "NONE"
     assert (one.node.state, one.node.leader, one.node.epoch) == ("Follower", C, epoch)
     assert read_state(one.disk.shown[STATE]).leader_id == C
 

@@ -7,6 +7,8 @@ generator that they are given. Out of scope: the order of the rows, which the ha
 Source: DLedger 0.2.7, ``DLedgerLeaderElector``, ``DLedgerEntryPusher``, ``MemberState``.
 """
 
+# ruff: noqa: ARG002 - an honest rule often ignores its arguments, which a broken one looks at
+
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
@@ -214,7 +216,6 @@ class Rules:
 
     def is_member(self, name: str, members: Collection[str], what: Literal["vote", "heartbeat"]) -> bool:
         """Whether the sender belongs to the group."""
-        del what
         return name in members
 
     def log_before_term(self) -> bool:
@@ -229,7 +230,6 @@ class Rules:
     )
     def log_term(self, last: int, current: int) -> int:
         """What counts as the term of the own log's end where logs are compared: that of the last entry."""
-        del current
         return last
 
     @mutant("12-grant-without-log-check", answers=False)
@@ -254,7 +254,6 @@ class Rules:
 
     def flags_higher_term(self, source: Literal["vote", "heartbeat"]) -> bool:
         """A higher term makes a candidate that raises its term at once; it is not voted for on first contact."""
-        del source
         return True
 
     def below_ledger(self, asked: int, own_ledger_term: int) -> bool:
@@ -293,7 +292,6 @@ class Rules:
     )
     def follows_unknown(self, *, campaigned: bool) -> bool:
         """With no leader known in this term, the sender is it, regardless of this node's vote or campaign."""
-        del campaigned
         return True
 
     def accepts_other_leader(self) -> bool:
@@ -310,7 +308,6 @@ class Rules:
 
     def steps_down_on(self, what: Literal["max_term", "inconsistent"]) -> bool:
         """A larger term, or a peer that follows another leader of this term, ends a leadership without majority."""
-        del what
         return True
 
     @mutant(
@@ -320,7 +317,6 @@ class Rules:
     )
     def success_at(self, sent: Ns, now: Ns, *, majority: bool) -> Ns | None:
         """The new time of the last success, if there is one: only a majority counts."""
-        del sent
         return now if majority else None
 
     @mutant("28-never-steps-down", answers=False)
@@ -366,7 +362,6 @@ class Rules:
 
     def load_state(self, content: bytes | str | None, *, node: str) -> TermState:
         """What the term file says at the start; missing: nothing. `Unreadable` if the node must not start."""
-        del node
         if content is None:
             return TermState()
         try:
@@ -397,7 +392,6 @@ class Rules:
     )
     def push_end(self, *, stored: int, in_memory: int) -> int:
         """Up to where entries are pushed: what the own disk has. A leader may lead its term again after a crash."""
-        del in_memory
         return stored
 
     def may_append(self, *, pending: int) -> int:

@@ -8,6 +8,8 @@ scope: what no knob and no variant changes; the handlers hold that.
 Source: docs/sources.md, joyqueue: ``RaftLeaderElection``.
 """
 
+# ruff: noqa: ARG002 - an honest rule often ignores its arguments, which a broken one looks at
+
 from __future__ import annotations
 
 from collections.abc import Collection
@@ -71,7 +73,6 @@ class Rules:
     @mutant("31-any-request-resets-timer", answers=True)
     def resets_timer(self, event: Literal["asked"]) -> bool:
         """Whether being asked for a vote or pre-vote, granted or not, resets the election timer: no."""
-        del event
         return False
 
     def expiry_needs_service(self) -> bool:
@@ -117,7 +118,6 @@ class Rules:
 
     def counts_itself(self, kind: Round) -> bool:
         """The own flag is set at the start of a round."""
-        del kind
         return True
 
     # JoyQueue itself (JQ-B2), as far as its send tasks are late
@@ -128,7 +128,6 @@ class Rules:
     )
     def resets_flag(self, where: Literal["round", "task"], kind: Round) -> bool:
         """Where the others' flags are reset: in the send task's first statement; knob: also when the round begins."""
-        del kind
         return where == "task" or self.knobs.sync_flag_reset
 
     def next_term(self, term: int) -> int:
@@ -142,7 +141,6 @@ class Rules:
     @mutant("14-last-log-term-is-current", instead=lambda _, _kind, right, term, **__: (term, right))
     def last_log(self, kind: Round, *, last_term: int, right: int, term: int) -> Position:
         """What a request reports of the own log's end."""
-        del kind, term
         return last_term, right
 
     # --- answers --------------------------------------------------------------------------------------------------
@@ -172,7 +170,6 @@ class Rules:
     @mutant("37-pre-vote-terms-compared", instead=lambda _, answer_term, term: answer_term >= term)
     def accepts_answer_of(self, answer_term: int, term: int) -> bool:
         """A grant counts in any (lower) term of its sender."""
-        del answer_term, term
         return True
 
     # It is not elected by itself alone
@@ -184,7 +181,6 @@ class Rules:
     @mutant("22-half-is-enough", instead=lambda _, _kind, granted, nodes, **__: granted >= (nodes + 1) // 2)
     def majority(self, kind: Round, *, granted: int, nodes: int, answered: int) -> bool:
         """More than half of all nodes, by integer division; regardless of how many answered."""
-        del kind, answered
         return granted > nodes // 2
 
     # --- granting -------------------------------------------------------------------------------------------------
@@ -212,7 +208,6 @@ class Rules:
     )
     def voters(self, voters: tuple[str, ...], learners: tuple[str, ...]) -> tuple[str, ...]:
         """Who is asked and counted: learners are not."""
-        del learners
         return voters
 
     # --- following ------------------------------------------------------------------------------------------------
@@ -227,7 +222,6 @@ class Rules:
     )
     def accepts_leader(self, term: int, campaigned_term: int) -> bool:
         """An append of the current term names its leader, also where this node campaigned itself."""
-        del term, campaigned_term
         return True
 
     def matches_prev(self, own_term: int, prev_term: int) -> bool:
@@ -277,7 +271,6 @@ class Rules:
     )
     def resumes_leadership(self, *, node: str, stored: Stored, last_log_term: int) -> bool:
         """Whether a restarted node resumes leading its stored term without an election: never."""
-        del node, stored, last_log_term
         return False
 
     # --- disk -----------------------------------------------------------------------------------------------------
@@ -290,7 +283,6 @@ class Rules:
     @mutant("02-answer-before-persist", answers=False, advised=LATE)
     def waits_for_disk(self, why: WriteReason) -> bool:
         """Whether everything after a write of metadata waits for it."""
-        del why
         return True
 
     @mutant("04-ignore-failed-vote-write", answers="swallow")
@@ -308,12 +300,10 @@ class Rules:
     @mutant("06-delete-then-rename", answers="delete_rename")
     def replaces(self, why: WriteReason) -> Replacement:
         """How the metadata file is replaced: in one step, by a file that is synced before."""
-        del why
         return "rename"
 
     def load(self, content: bytes | Literal["unreadable"] | None, *, node: str) -> Stored:
         """The term and vote to start from; `Unreadable` stops the node. Absent: never voted."""
-        del node
         if content is None:
             return Stored()
         if isinstance(content, str):

@@ -9,7 +9,7 @@ Source: Apache Kafka 3.3.1, KafkaRaftClient (buildFetchResponse) and FetchPurgat
 from __future__ import annotations
 
 from dethrone.clusters.targets.kraft.leading import Leading
-from dethrone.clusters.targets.kraft.messages import NONE, CurrentLeader, FetchRequest, FetchResponse
+from dethrone.clusters.targets.kraft.messages import CurrentLeader, FetchRequest, FetchResponse
 from dethrone.clusters.targets.kraft.node import Node
 from dethrone.harness.core.machine import Send
 
@@ -19,7 +19,7 @@ def answer(n: Node, lead: Leading, src: str, m: FetchRequest) -> None:
     offset = m.fetch_offset
     records = tuple(n.log.entries[offset : offset + n.knobs.max_records_per_fetch])
     leads = CurrentLeader(n.me, n.epoch)
-    n.out.append(Send(src, FetchResponse(m.correlation_id, NONE, lead.hw, 0, leads, records=records)))
+    n.out.append(Send(src, FetchResponse(m.correlation_id, "NONE", lead.hw, 0, leads, records=records)))
 
 
 def wake(n: Node, lead: Leading, *, everybody: bool = False) -> None:

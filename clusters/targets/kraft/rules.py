@@ -7,6 +7,8 @@ generator that they are given. Out of scope: what no knob and no variant changes
 Source: Apache Kafka 3.3.1, KafkaRaftClient, QuorumState and LeaderState.
 """
 
+# ruff: noqa: ARG002 - an honest rule often ignores its arguments, which a broken one looks at
+
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
@@ -160,7 +162,6 @@ class Rules:
     )
     def last_position(self, last_epoch: int, end: int, own_epoch: int) -> Position:
         """What a candidate reports of its log: the epoch of its last record, and its end."""
-        del own_epoch
         return last_epoch, end
 
     @mutant("12-grant-without-log-check", answers=True)
@@ -203,7 +204,6 @@ class Rules:
     @mutant("plain-wants-every-vote", instead=lambda _, granted, _answered, voters: len(granted) >= len(voters))
     def has_majority(self, granted: Collection[int], answered: Collection[int], voters: Sequence[int]) -> bool:
         """Whether these votes elect; ``answered``: who voted either way."""
-        del answered
         return len(granted) >= self.majority(len(voters))
 
     @mutant(
@@ -225,7 +225,6 @@ class Rules:
     @mutant("23-observers-vote", instead=lambda _, _voters, everybody: everybody)
     def electorate(self, voters: tuple[int, ...], everybody: tuple[int, ...]) -> tuple[int, ...]:
         """Who is asked for votes and counted."""
-        del everybody
         return voters
 
     # --- epochs and leaders -----------------------------------------------------------------------------------------
@@ -266,7 +265,6 @@ class Rules:
 
     def initial_end(self, own_end: int) -> int:
         """What a new leader knows of the others' log ends: nothing."""
-        del own_end
         return UNKNOWN_OFFSET
 
     def majority_offset(self, descending: Sequence[int]) -> int:
@@ -343,7 +341,6 @@ class Rules:
 
     def persists(self, state: str) -> bool:
         """Whether a change to this state is written."""
-        del state
         return True
 
     @mutant("01-vote-not-written", instead=lambda _, state: msgspec.structs.replace(state, voted_id=NOBODY))
@@ -371,14 +368,12 @@ class Rules:
     @mutant("04-ignore-failed-vote-write", instead=lambda _, file: "ignore" if file == "state" else "halt")
     def on_persist_error(self, file: File) -> Literal["halt", "ignore"]:
         """A node that cannot write the file stops: it would forget what it is about to send."""
-        del file
         return "halt"
 
     @mutant("05-vote-not-synced", instead=lambda _, file: file != "state")
     @mutant("46-fetches-before-sync", instead=lambda _, file: file != "log")
     def syncs(self, file: File) -> bool:
         """Whether writes of this file survive a power loss before they count."""
-        del file
         return True
 
     @mutant("06-delete-then-rename", answers=True)

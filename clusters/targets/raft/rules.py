@@ -10,6 +10,8 @@ draws, from the generator that it is given. Out of scope: what no knob and no va
 Source: docs/sources.md, raft: the paper, figure 2 and 5.4.2 (commit restriction); the thesis, 3.10, 4, 6.2, 6.4, 9.6.
 """
 
+# ruff: noqa: ARG002 - an honest rule often ignores its arguments, which a broken one looks at
+
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
@@ -120,13 +122,11 @@ class Rules:
     )
     def counts_pre_vote(self, *, granted: bool, answer_term: int, own_term: int, from_voter: bool) -> bool:
         """A grant that echoes the open round counts, regardless of its term."""
-        del answer_term, own_term
         return granted and from_voter
 
     @mutant("18-pre-votes-are-votes", instead=lambda _, at: at == "round", needs={"pre_vote": "on"})
     def clears_votes(self, at: Literal["round", "campaign"]) -> bool:
         """Pre-votes and votes are two sets, each emptied at the start of its round or campaign."""
-        del at
         return True
 
     @mutant("plain-votes-twice", instead=lambda _, up_to_date, **__: 4 if up_to_date else 3)
@@ -152,7 +152,6 @@ class Rules:
     )
     def last_log(self, last_term: int, last_index: int, current_term: int) -> Position:
         """What a candidate reports of its log's end."""
-        del current_term
         return last_term, last_index
 
     def is_sticky(self, *, leads_or_hears: bool, force: bool) -> bool:
@@ -178,7 +177,6 @@ class Rules:
 
     def electorate(self, config: Config, configs: Sequence[tuple[int, Config]]) -> tuple[str, ...]:
         """Who is asked for votes and whose votes count: the voters of the configuration in force."""
-        del configs
         return config.voters
 
     @mutant(
@@ -213,7 +211,6 @@ class Rules:
     @mutant("plain-wants-every-vote", instead=lambda _, votes, voters, _answered: len(votes) >= len(voters))
     def is_quorum(self, votes: Collection[str], voters: Collection[str], answered: Collection[str]) -> bool:
         """Whether these (counted) votes elect, among these voters; regardless of how many answered."""
-        del answered
         return len(votes) >= self.quorum_size(len(voters))
 
     def adopts_term(self, own_term: int, seen: int) -> bool:
@@ -228,7 +225,6 @@ class Rules:
     @mutant("27-refuses-campaigned-term", instead=lambda _, term, campaigned_term: term != campaigned_term)
     def accepts_leader(self, term: int, campaigned_term: int) -> bool:
         """An AppendEntries of the current term names its leader, also where this node campaigned itself."""
-        del term, campaigned_term
         return True
 
     @mutant("56-reads-before-own-term", answers=True)
@@ -243,7 +239,6 @@ class Rules:
     )
     def resumes_leadership(self, *, node: str, state: HardState, last_log_term: int) -> bool:
         """Whether a restarted node resumes leading its stored term without an election: never."""
-        del node, state, last_log_term
         return False
 
     # --- disk ---------------------------------------------------------------------------------------------------
@@ -262,14 +257,12 @@ class Rules:
     @mutant("04-ignore-failed-vote-write", instead=lambda _, file: "ignore" if file == "vote" else "halt")
     def on_persist_error(self, file: str) -> Literal["halt", "ignore"]:
         """A node that could not write stops: it must not continue from state that it will forget."""
-        del file
         return "halt"
 
     @mutant("05-vote-not-synced", instead=lambda _, file: file != "vote")
     @mutant("46-acks-before-sync", instead=lambda _, file: file != "log")
     def syncs(self, file: str) -> bool:
         """Whether writes of ``vote`` and of ``log`` are made durable."""
-        del file
         return True
 
     @mutant("06-delete-then-rename", answers="delete_rename")
@@ -279,7 +272,6 @@ class Rules:
 
     def load_state(self, content: bytes | Literal["unreadable"] | None, *, node: str, last_log_term: int) -> HardState:
         """The term and vote to start from; `Unreadable` stops the node. Absent: never voted, as the log shows."""
-        del node
         if content is None:
             return HardState(last_log_term, None)
         if isinstance(content, str):
@@ -315,7 +307,6 @@ class Rules:
 
     def tries_again(self, silence: Ns) -> bool:
         """Whether a follower that answered nothing for so long is still sent what it lacks: without limit."""
-        del silence
         return True
 
     @mutant("45-acks-after-local-append", answers=True)
@@ -353,7 +344,6 @@ class Rules:
     )
     def decides_early(self, kind: Literal["cas", "txn"]) -> bool:
         """Whether the leader answers a command from what it has applied when it is asked: no, when its entry is."""
-        del kind
         return False
 
     # A retry without sessions (thesis 6.3): the same command may be carried out twice
@@ -425,7 +415,6 @@ class Rules:
     )
     def lease_valid(self, *, now: Ns, end: Ns, ticked: Ns, checked: bool) -> bool:
         """Whether a read that just arrived is covered at ``now``: neither at the last tick, nor when last looked at."""
-        del ticked, checked
         return now < end
 
     # Nebula 2723, NATS 2e2d40c
@@ -439,7 +428,6 @@ class Rules:
     @mutant("52-election-on-wall-clock", instead=lambda _, timer: "wall" if timer == "election" else "mono")
     def clock(self, timer: Literal["election", "lease"]) -> ClockName:
         """The clock behind a deadline: one that cannot be set."""
-        del timer
         return "mono"
 
     def holds_off_after_start(self) -> bool:
@@ -456,7 +444,6 @@ class Rules:
     )
     def config_in_force(self, configs: Sequence[tuple[int, Config]], commit: int) -> tuple[int, Config]:
         """The latest configuration in the log, committed or not."""
-        del commit
         return configs[-1]
 
     def may_change_config(self, *, last_committed: bool, own_term_committed: bool) -> bool:

@@ -1,7 +1,6 @@
 """What the witness tells, read off wire and disk."""
 
 from dethrone.clusters.targets.kraft.messages import (
-    NONE,
     BeginQuorumEpochRequest,
     BeginQuorumEpochResponse,
     CurrentLeader,
@@ -40,7 +39,7 @@ def fetch(offset, epoch=4, last=4):
     return FetchRequest(1, A, CLUSTER, 500, epoch, offset, last)
 
 
-def leads(epoch, hw=-1, code=NONE):
+def leads(epoch, hw=-1, code="NONE"):
     return FetchResponse(1, code, hw, 0, CurrentLeader(A, epoch))
 
 
@@ -61,7 +60,7 @@ def test_an_answer_that_grants_nothing_tells_its_epoch_once():
     witness, _ = fresh()
     assert told(witness.sent("B", refused(5))) == [("answered", 5, {"to": "B"})]
     assert witness.sent("C", refused(5)) == []
-    assert witness.sent("C", BeginQuorumEpochResponse(1, NONE, B, 5)) == []
+    assert witness.sent("C", BeginQuorumEpochResponse(1, "NONE", B, 5)) == []
     assert told(witness.sent("C", leads(6, code="NOT_LEADER_OR_FOLLOWER"))) == [("answered", 6, {"to": "C"})]
     assert witness.sent("C", VoteResponse(1, "INCONSISTENT_CLUSTER_ID")) == []
 
@@ -153,5 +152,5 @@ def test_an_election_of_one_voter_is_seen_on_its_disk():
     world.run(20)
     (elected,) = [event for event in world.boxes["A"].witnessed if event.name == "elected"]
     assert elected.data["voters"] == ["A"]
-    assert VotePartition(NONE, NO, 1, vote_granted=False) == refused(1).partition
+    assert VotePartition("NONE", NO, 1, vote_granted=False) == refused(1).partition
     assert stored(3).leader_epoch == 3
