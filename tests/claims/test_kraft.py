@@ -52,8 +52,7 @@ def test_the_claims_are_numbered_without_a_gap_and_every_flip_breaks_one():
 
 @claim(1, flip=False)
 def test_claim_4_1_metadata_lives_in_the_internal_log_and_nothing_else_is_needed(variant):
-    world = World("ABC", variant=variant)
-    leader = world.elect()
+    world, leader = World.with_leader(variant=variant)
     assert world.write(leader, 1)
     world.run(1000)
     for box in world.boxes.values():
@@ -99,8 +98,7 @@ def test_claim_4_4_a_log_ahead_of_the_file_means_unattached_in_its_epoch(variant
 
 @claim(5)
 def test_claim_4_5_a_killed_leader_comes_back_resigned(variant):
-    world = World("ABC", variant=variant)
-    leader = world.elect()
+    world, leader = World.with_leader(variant=variant)
     epoch = world.boxes[leader].node.epoch
     world.isolate(leader)
     world.sent.clear()
@@ -327,8 +325,7 @@ def test_claim_4_21_split_votes_of_four_voters_end(variant):
 @pytest.mark.parametrize(("word", "window"), [("1.0", 2000), ("1.5", 3000)])
 def test_claim_4_22_a_leader_without_fetches_of_a_majority_starts_an_election(variant, word, window):
     for seed in range(5):
-        world = World("ABCDE", seed=seed, variant=variant, check_quorum=word)
-        leader = world.elect()
+        world, leader = World.with_leader("ABCDE", seed=seed, variant=variant, check_quorum=word)
         world.run(2_000)
         world.isolate(leader)
         cut = world.now
@@ -340,8 +337,7 @@ def test_claim_4_22_a_leader_without_fetches_of_a_majority_starts_an_election(va
 @claim(23, flip=False)
 def test_claim_4_23_a_follower_without_answers_starts_an_election_after_the_fetch_timeout(variant):
     for seed in range(10):
-        world = World("ABC", seed=seed, variant=variant)
-        leader = world.elect()
+        world, leader = World.with_leader(seed=seed, variant=variant)
         world.run(2_000 + 37 * seed)
         follower = next(name for name in "ABC" if name != leader)
         last = max(
@@ -432,8 +428,7 @@ def test_claim_4_30_a_follower_learns_the_high_watermark_from_the_answer(variant
 
 @claim(31, flip=False)
 def test_claim_4_31_a_leader_keeps_voters_and_observers_apart(variant):
-    world = World("ABCDE", variant=variant, observers="D,E")
-    leader = world.elect()
+    world, leader = World.with_leader("ABCDE", variant=variant, observers="D,E")
     assert world.write(leader, 1)
     world.run(1_200)
     extra = world.boxes[leader].status().extra

@@ -11,8 +11,7 @@ from tests.clusters.dledger.test_known_weaknesses import old_entry_on_a_majority
 
 def test_10_a_tail_that_was_pushed_before_it_was_written_gets_another_content():
     for variant, matches in (("10-pushes-unwritten-tail", False), (None, True)):
-        world = World("ABC", variant=variant, sync=(100, 100))
-        leader = world.elect()
+        world, leader = World.with_leader(variant=variant, sync=(100, 100))
         assert world.write(leader, 1, ms=2000)
         world.run(3000)
         others = [name for name in "ABC" if name != leader]
@@ -69,8 +68,7 @@ def test_16_a_vote_of_an_earlier_campaign_makes_a_leader_of_a_later_term(variant
 
 @pytest.mark.parametrize(("variant", "survives"), [("45-acks-after-local-append", False), (None, True)])
 def test_45_a_write_that_only_its_leader_has_is_acknowledged_and_lost(variant, survives):
-    world = World("ABC", variant=variant)
-    leader = world.elect()
+    world, leader = World.with_leader(variant=variant)
     assert world.write(leader, 1)
     world.run(3000)
     world.isolate(leader)

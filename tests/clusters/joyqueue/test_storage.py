@@ -62,8 +62,7 @@ def test_every_restart_is_a_follower_with_term_and_vote_of_the_disk_and_no_leade
 
 @pytest.mark.parametrize("power", [False, True])
 def test_votes_terms_and_entries_survive_a_kill_and_a_loss_of_power(power):
-    world = World("ABC")
-    leader = world.elect()
+    world, leader = World.with_leader()
     for value in range(3):
         assert world.write(leader, value)
     world.run(2000)

@@ -142,8 +142,7 @@ def test_16_a_vote_of_the_campaign_before_is_counted():
 
 def test_27_a_node_refuses_the_leader_of_a_term_in_which_it_stood():
     for variant, success in (("27-refuses-campaigned-term", False), (None, True)):
-        one = One(variant=variant)
-        one.campaign()
+        one = One(variant=variant).campaigning()
         assert answer(one.hear_append("C", 1)).success is success
 
 
@@ -199,8 +198,7 @@ def test_52_a_wall_clock_that_steps_back_delays_the_election():
 def test_a_read_of_a_new_leader_sees_what_was_acknowledged_only_through_the_log():
     answered = {}
     for variant in (None, "56-reads-before-own-term"):
-        world = World("ABC", variant=variant)
-        leader = world.elect()
+        world, leader = World.with_leader(variant=variant)
         assert isinstance(world.ask(leader, Append("k", 1)), Ok)
         world.kill(leader)
         assert world.run(60_000, until=lambda w=world: w.leader() is not None)

@@ -129,8 +129,7 @@ def test_a_candidate_that_comes_back_counts_its_stored_vote():
 
 
 def test_in_a_whole_world_elections_votes_and_log_ends_agree_with_the_cores():
-    world = World("ABC")
-    leader = world.elect()
+    world, leader = World.with_leader()
     for value in range(5):
         assert world.write(leader, value)
     world.run(1500)

@@ -10,8 +10,7 @@ from tests.clusters.raft.test_sequences import win
 
 @pytest.mark.parametrize("variant", [None, "28-never-steps-down", "30-sending-is-contact"])
 def test_28_and_30_a_leader_leads_on_without_a_quorum(variant):
-    world = World("ABC", variant=variant)
-    win(world, "A")
+    world = win(World("ABC", variant=variant), "A")
     world.isolate("A")
     world.run(3000)
     assert (world.boxes["A"].node.leading is None) == (variant is None)
@@ -19,8 +18,7 @@ def test_28_and_30_a_leader_leads_on_without_a_quorum(variant):
 
 @honest_and("35-no-pre-vote")
 def test_35_an_isolated_follower_comes_back_with_a_higher_term(variant, broken):
-    world = World("ABC", variant=variant)
-    win(world, "A")
+    world = win(World("ABC", variant=variant), "A")
     term = world.boxes["A"].node.term
     world.isolate("C")
     world.run(3000)
@@ -31,8 +29,7 @@ def test_35_an_isolated_follower_comes_back_with_a_higher_term(variant, broken):
 
 @honest_and("36-hears-no-leader")
 def test_36_a_cut_pair_moves_a_healthy_leader(variant, broken):
-    world = World("ABC", variant=variant)
-    win(world, "A")
+    world = win(World("ABC", variant=variant), "A")
     world.run(100)
     world.sever("A", "C")
     world.run(3000)
@@ -41,8 +38,7 @@ def test_36_a_cut_pair_moves_a_healthy_leader(variant, broken):
 
 @honest_and("37-pre-vote-terms-compared")
 def test_37_two_live_nodes_and_no_leader(variant, broken):
-    world = World("ABC", variant=variant)
-    win(world, "A")
+    world = win(World("ABC", variant=variant), "A")
     assert world.write("A", 1)
     world.run(100)
     world.kill("C")
@@ -64,8 +60,7 @@ def test_37_two_live_nodes_and_no_leader(variant, broken):
 
 @honest_and("40-commits-old-terms")
 def test_40_figure_8_with_small_batches(variant, broken):
-    world = World("12345", variant=variant, max_entries_per_append=1, sync=(0, 0))
-    win(world, "1")
+    world = win(World("12345", variant=variant, max_entries_per_append=1, sync=(0, 0)), "1")
     world.run(60)
     world.partition("12", "345")
     world.request("1", Append("k", "a"))
@@ -94,8 +89,7 @@ def test_40_figure_8_with_small_batches(variant, broken):
 
 @honest_and("45-acks-after-local-append")
 def test_45_an_acknowledged_write_is_lost_with_its_leader(variant, broken):
-    world = World("ABC", variant=variant)
-    win(world, "A")
+    world = win(World("ABC", variant=variant), "A")
     world.run(60)
     world.isolate("A")
     acked = world.write("A", "x", ms=200)
@@ -107,8 +101,7 @@ def test_45_an_acknowledged_write_is_lost_with_its_leader(variant, broken):
 
 @honest_and("52-election-on-wall-clock")
 def test_52_a_wall_clock_that_steps_back_stops_elections(variant, broken):
-    world = World("ABC", variant=variant)
-    win(world, "A")
+    world = win(World("ABC", variant=variant), "A")
     world.run(200)
     world.step_wall(-3_600_000)
     world.kill("A")
@@ -118,8 +111,7 @@ def test_52_a_wall_clock_that_steps_back_stops_elections(variant, broken):
 
 @honest_and("56-reads-before-own-term")
 def test_56_a_new_leader_serves_a_read_before_it_knows_what_is_committed(variant, broken):
-    world = World("ABC", variant=variant)
-    win(world, "A")
+    world = win(World("ABC", variant=variant), "A")
     assert world.write("A", 1)
     world.run(30)
     assert world.write("A", 2)
@@ -136,8 +128,7 @@ def test_56_a_new_leader_serves_a_read_before_it_knows_what_is_committed(variant
 
 @honest_and("58-heartbeats-while-stuck")
 def test_58_a_leader_with_a_hung_disk_is_not_replaced(variant, broken):
-    world = World("ABC", variant=variant)
-    win(world, "A")
+    world = win(World("ABC", variant=variant), "A")
     world.run(100)
     start = world.start_batch
     world.start_batch = lambda box: start(box) if box.name != "A" else None
@@ -148,8 +139,7 @@ def test_58_a_leader_with_a_hung_disk_is_not_replaced(variant, broken):
 
 @honest_and("10-resumes-leadership")
 def test_10_two_entries_at_one_place_in_one_term(variant, broken):
-    world = World("ABC", variant=variant, sync=(0, 0))
-    win(world, "A")
+    world = win(World("ABC", variant=variant, sync=(0, 0)), "A")
     world.run(100)
     world.start_batch, start = (lambda box: None if box.name == "A" else start(box)), world.start_batch
     world.sever("A", "C")
