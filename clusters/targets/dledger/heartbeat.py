@@ -135,18 +135,7 @@ def _decide(n: Node, tally: Round) -> int:
 def on_heartbeat(n: Node, src: str, request: HeartBeatRequest) -> None:
     """Answer a leader."""
     code = judge(n, request)
-    n.send(
-        src,
-        HeartBeatResponse(
-            group=request.group,
-            local_id=n.me,
-            remote_id=src,
-            leader_id=request.leader_id,
-            term=n.term,
-            opaque=request.opaque,
-            code=code,
-        ),
-    )
+    n.send(src, HeartBeatResponse(**m.echoed(request, n.me, n.term), code=code))
 
 
 def judge(n: Node, request: HeartBeatRequest) -> int:

@@ -10,8 +10,7 @@ Source: Apache Kafka 3.3.1, KafkaRaftClient (handleFetchRequest, tryCompleteFetc
 
 from __future__ import annotations
 
-from dethrone.clusters.targets.kraft.answers import answer
-from dethrone.clusters.targets.kraft.leader import advance, restart_quorum_check
+from dethrone.clusters.targets.kraft.leader import advance, answer, restart_quorum_check
 from dethrone.clusters.targets.kraft.leading import FAR, Leading, Parked, Replica
 from dethrone.clusters.targets.kraft.messages import (
     CurrentLeader,

@@ -17,11 +17,10 @@ from dethrone.clusters.targets.client_api import Failed, Get, Holder, Unknown
 from dethrone.clusters.targets.kit.core import KitNode
 from dethrone.clusters.targets.raft.knobs import RaftKnobs
 from dethrone.clusters.targets.raft.leading import FAR, NEVER, Handover, Leading, PreRound, Progress
-from dethrone.clusters.targets.raft.log import Log
 from dethrone.clusters.targets.raft.machine import Machine
 from dethrone.clusters.targets.raft.messages import Config
 from dethrone.clusters.targets.raft.rules import Position, Rules
-from dethrone.clusters.targets.raft.storage import HardState, vote_ops
+from dethrone.clusters.targets.raft.storage import HardState, Log, vote_ops
 from dethrone.harness.core.clock import Ns
 from dethrone.harness.core.machine import Await, Disk, DiskOp, Note, SetTimer
 

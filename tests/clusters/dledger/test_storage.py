@@ -5,11 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dethrone.clusters.targets.client_api import Append
-from dethrone.clusters.targets.dledger.log import Log
 from dethrone.clusters.targets.dledger.messages import Entry, Noop
 from dethrone.clusters.targets.dledger.storage import (
     LOG,
     TERM,
+    Log,
     TermState,
     Unreadable,
     read_log,
