@@ -6,7 +6,7 @@ import pytest
 
 from dethrone.clusters.targets.client_api import Append, Get, NotLeader, Ok
 from dethrone.clusters.targets.raft.messages import AppendEntries, AppendReply, RequestVote, VoteReply
-from dethrone.clusters.targets.raft.storage import VOTE_TEMPORARY, read_vote
+from dethrone.clusters.targets.raft.storage import VOTE, read_vote
 from dethrone.harness.core.clock import MS, SECOND
 from dethrone.harness.core.machine import Await, Disk, Send, Write
 from dethrone.harness.core.rng import Rng
@@ -75,7 +75,7 @@ def test_claim_1_18_a_node_stands_votes_for_itself_first_and_then_asks_the_other
     out = one.time_out()
     assert one.node.role == "CANDIDATE"
     stored = next(k for k, e in enumerate(out) if isinstance(e, Disk))
-    vote = next(op.data for op in out[stored].ops if isinstance(op, Write) and op.path == VOTE_TEMPORARY)
+    vote = next(op.data for op in out[stored].ops if isinstance(op, Write) and op.path == f"{VOTE}.tmp")
     assert read_vote(vote).voted_for == "A"
     held = next((k for k, e in enumerate(out) if isinstance(e, Await) and e.token == out[stored].token), len(out))
     asked = [k for k, e in enumerate(out) if isinstance(e, Send) and isinstance(e.body, RequestVote)]

@@ -29,16 +29,7 @@ from dethrone.clusters.targets.dledger.storage import TermState
 from dethrone.clusters.targets.dledger.tally import Campaign
 from dethrone.clusters.targets.kit.core import KitCore
 from dethrone.clusters.targets.kit.files import file_of
-from dethrone.harness.core.machine import (
-    Await,
-    DiskDone,
-    DiskImage,
-    DiskOp,
-    Effect,
-    Fsync,
-    SendFailed,
-    SetTimer,
-)
+from dethrone.harness.core.machine import Await, DiskDone, DiskImage, DiskOp, Effect, Fsync, SendFailed, SetTimer
 
 
 class DledgerCore(KitCore[Node]):

@@ -17,7 +17,6 @@ from dethrone.harness.core.machine import DiskOp
 
 TOPIC = "topic"
 METADATA = "metadata"
-TEMPORARY = "metadata.tmp"
 LOG = "log"
 
 

@@ -55,16 +55,7 @@ from dethrone.clusters.targets.kraft.voting import (
     on_vote_answer,
     on_vote_request,
 )
-from dethrone.harness.core.machine import (
-    SHUTDOWN,
-    Await,
-    DiskDone,
-    DiskImage,
-    DiskOp,
-    Fsync,
-    SendFailed,
-    Unlink,
-)
+from dethrone.harness.core.machine import SHUTDOWN, Await, DiskDone, DiskImage, DiskOp, Fsync, SendFailed, Unlink
 
 
 def on_shutdown(n: Node) -> None:

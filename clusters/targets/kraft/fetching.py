@@ -12,13 +12,7 @@ from __future__ import annotations
 
 from dethrone.clusters.targets.kraft.leader import advance, answer, restart_quorum_check
 from dethrone.clusters.targets.kraft.leading import FAR, Leading, Parked, Replica
-from dethrone.clusters.targets.kraft.messages import (
-    CurrentLeader,
-    EpochEnd,
-    ErrorCode,
-    FetchRequest,
-    FetchResponse,
-)
+from dethrone.clusters.targets.kraft.messages import CurrentLeader, EpochEnd, ErrorCode, FetchRequest, FetchResponse
 from dethrone.clusters.targets.kraft.node import PARKED, Node
 from dethrone.clusters.targets.kraft.transitions import fetch_error
 

@@ -24,14 +24,8 @@ from dethrone.clusters.targets.kraft.storage import QuorumState, state_bytes
 from dethrone.harness.core.clock import Ns
 from dethrone.harness.core.rng import Rng
 
-UNATTACHED, VOTED, CANDIDATE, LEADER, FOLLOWER, RESIGNED = (
-    "Unattached",
-    "Voted",
-    "Candidate",
-    "Leader",
-    "Follower",
-    "Resigned",
-)
+UNATTACHED, VOTED, CANDIDATE = "Unattached", "Voted", "Candidate"
+LEADER, FOLLOWER, RESIGNED = "Leader", "Follower", "Resigned"
 
 Position = tuple[int, int]
 """(epoch of the last record, log end offset): compared in this order."""

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from dethrone.clusters.targets.kraft.leading import NEVER, Replica
+from dethrone.clusters.targets.kraft.leading import FAR, NEVER, Replica
 from dethrone.clusters.targets.kraft.messages import UNKNOWN_OFFSET
-from dethrone.clusters.targets.kraft.node import BACKOFF, ELECTION, FAR, FETCH, QUORUM, Node
+from dethrone.clusters.targets.kraft.node import BACKOFF, ELECTION, FETCH, QUORUM, Node
 from dethrone.clusters.targets.kraft.rules import UNATTACHED
 from dethrone.harness.core.clock import MS
 from dethrone.harness.core.machine import Glance

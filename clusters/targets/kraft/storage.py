@@ -20,7 +20,6 @@ from dethrone.harness.core.machine import DiskOp
 
 DIRECTORY = "__cluster_metadata-0"
 STATE = f"{DIRECTORY}/quorum-state"
-STATE_TEMPORARY = f"{DIRECTORY}/quorum-state.tmp"
 LOG = f"{DIRECTORY}/00000000000000000000.log"
 
 

@@ -11,12 +11,7 @@ from __future__ import annotations
 
 from dethrone.clusters.targets.client_api import Failed, Get, Unknown
 from dethrone.clusters.targets.kraft.leading import Leading, Resigning
-from dethrone.clusters.targets.kraft.messages import (
-    NOBODY,
-    CurrentLeader,
-    ErrorCode,
-    FetchResponse,
-)
+from dethrone.clusters.targets.kraft.messages import NOBODY, CurrentLeader, ErrorCode, FetchResponse
 from dethrone.clusters.targets.kraft.node import IllegalTransition, Node
 from dethrone.clusters.targets.kraft.requests import drive
 from dethrone.clusters.targets.kraft.rules import CANDIDATE, FOLLOWER, LEADER, RESIGNED, UNATTACHED, VOTED

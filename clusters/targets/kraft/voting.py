@@ -10,13 +10,7 @@ from __future__ import annotations
 
 from dethrone.clusters.targets.kraft.hearing import common
 from dethrone.clusters.targets.kraft.leader import become_leader
-from dethrone.clusters.targets.kraft.messages import (
-    NOBODY,
-    ErrorCode,
-    VotePartition,
-    VoteRequest,
-    VoteResponse,
-)
+from dethrone.clusters.targets.kraft.messages import NOBODY, ErrorCode, VotePartition, VoteRequest, VoteResponse
 from dethrone.clusters.targets.kraft.node import BACKOFF, Node, waits_to_campaign
 from dethrone.clusters.targets.kraft.requests import answered, drive, failed, still_possible
 from dethrone.clusters.targets.kraft.rules import CANDIDATE, FOLLOWER, UNATTACHED

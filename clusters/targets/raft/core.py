@@ -37,13 +37,7 @@ from dethrone.clusters.targets.raft.status import glance, shown
 from dethrone.clusters.targets.raft.storage import HardState
 from dethrone.clusters.targets.raft.transfer import on_deadline as on_transfer_deadline
 from dethrone.clusters.targets.raft.transfer import on_timeout_now
-from dethrone.harness.core.machine import (
-    Await,
-    DiskDone,
-    DiskImage,
-    DiskOp,
-    Fsync,
-)
+from dethrone.harness.core.machine import Await, DiskDone, DiskImage, DiskOp, Fsync
 
 
 class RaftCore(KitCore[Node]):

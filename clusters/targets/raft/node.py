@@ -39,7 +39,7 @@ class Node(KitNode):
         self.knobs = knobs
         self.rules = rules
         self.log = Log(Config(tuple(members)), sync=rules.syncs("log"))
-        self.machine = Machine((knobs.drift_num, knobs.drift_den), rules)
+        self.machine = Machine(knobs.clock_drift_bound, rules)
 
         self.term = 0
         self.voted_for: str | None = None

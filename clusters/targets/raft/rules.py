@@ -395,7 +395,7 @@ class Rules:
 
     def lease_length(self) -> Ns:
         """How long a majority-answered round vouches, counted from its sending on the leader's clock."""
-        return self.knobs.election_timeout_min * self.knobs.drift_den // self.knobs.drift_num
+        return int(self.knobs.election_timeout_min / self.knobs.clock_drift_bound)
 
     # jraft 34
     @mutant(

@@ -16,7 +16,6 @@ from dethrone.clusters.targets.raft.messages import Command, Config, Entry
 from dethrone.harness.core.machine import DiskOp
 
 VOTE = "vote"
-VOTE_TEMPORARY = "vote.tmp"
 LOG = "log"
 
 _encoder = msgspec.json.Encoder()

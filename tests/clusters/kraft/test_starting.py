@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from dethrone.clusters.targets.kraft.messages import EndQuorumEpochRequest, FetchRequest, VoteRequest
-from dethrone.clusters.targets.kraft.storage import LOG, STATE, STATE_TEMPORARY, read_state
+from dethrone.clusters.targets.kraft.storage import LOG, STATE, read_state
 from tests.clusters.kraft.spec import NO, A, B, C, One, disk, records, vote
 from tests.world.effects import halted, names, note, sent
 
@@ -76,7 +76,7 @@ def test_the_file_is_one_json_line_with_these_fields():
         "currentVoters": [{"voterId": 1}, {"voterId": 2}, {"voterId": 3}],
         "data_version": 0,
     }
-    assert STATE_TEMPORARY not in one.disk.shown
+    assert f"{STATE}.tmp" not in one.disk.shown
 
 
 @pytest.mark.parametrize("content", ["unreadable", b"", b"{", b"[]", b'{"leaderEpoch":"x"}', b'{"data_version":7}'])
