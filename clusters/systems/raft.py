@@ -125,7 +125,7 @@ class RaftSystem(TargetSystem):
             leader_bound_to_term=True,
             linearizable_reads=typed.reads != "local",
             pre_vote=typed.pre_vote,
-            drift_ppm_max=(typed.drift_num - typed.drift_den) * 1_000_000 // typed.drift_den,
+            drift_ppm_max=int((typed.clock_drift_bound - 1) * 1_000_000),
             delay_max_ns=_grown(DELAY_NS, longest),
             noise_max_ns=noise_limit_ns(longest),
         )

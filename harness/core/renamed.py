@@ -21,7 +21,7 @@ MODULES: Mapping[str, str] = {
     "clusters.protocols.nacos.broken": "clusters.targets.nacos.planted_bugs",
     "clusters.protocols.paxos.broken": "clusters.targets.paxos.planted_bugs",
     "clusters.protocols.raft.broken": "clusters.targets.raft.planted_bugs",
-    "clusters.protocols.raft.broken_for_clients": "clusters.targets.raft.client_bugs",
+    "clusters.protocols.raft.broken_for_clients": "clusters.targets.raft.planted_bugs",
     "clusters.protocols.zk_ephemeral.broken": "clusters.targets.zk_ephemeral.planted_bugs",
     "clusters.ssh.rules": "clusters.ssh.permissions",
     "harness.core.bounds": "harness.core.plausible",

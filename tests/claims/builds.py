@@ -15,17 +15,17 @@ from typing import Any
 FILES = Path(__file__).resolve().parent / "flips"
 
 
-def flips_of(system: str) -> Mapping[str, type[Any]]:
-    """Name → rules of the flips of that system that are no planted bugs."""
-    found: Mapping[str, type[Any]] = import_module(f"tests.claims.flips.{system.replace('-', '_')}").FLIPS
+def flips_of(system: str) -> Mapping[str, type[Any] | str]:
+    """Name → rules of the flips of that system, or the planted bug that breaks the same rule."""
+    found: Mapping[str, type[Any] | str] = import_module(f"tests.claims.flips.{system.replace('-', '_')}").FLIPS
     return found
 
 
 def build_of(system: str, flip: str) -> str:
     """The variant that is this flip, in the words of ``--variant``."""
-    rules = flips_of(system).get(flip)
-    if rules is None:
-        return flip
-    file = system.replace("-", "_")
-    named = vars(import_module(f"tests.claims.flips.{file}")).items()
-    return f"{FILES / file}.py:{next(name for name, found in named if found is rules)}"
+    rules = flips_of(system).get(flip, flip)
+    if isinstance(rules, str):
+        return rules
+    module = import_module(f"tests.claims.flips.{system.replace('-', '_')}")
+    name = next(name for name, value in vars(module).items() if value is rules)
+    return f"{FILES / system.replace('-', '_')}.py:{name}"

@@ -26,8 +26,7 @@ def decided(members, *answers, variant=None, term=0, **prepared):
 @pytest.mark.claim("0-2", flip="flip-0-2")
 def test_claim_0_2_a_dead_leader_is_replaced_without_an_operator(variant):
     for seed in range(5):
-        world = World("ABC", seed=seed, variant=variant)
-        first = world.elect()
+        world, first = World.with_leader(seed=seed, variant=variant)
         world.run(3000)
         world.kill(first)
         assert world.run(15_000, until=lambda w=world: w.leader() is not None)
@@ -465,8 +464,7 @@ def test_claim_0_39_a_larger_term_or_another_leader_makes_a_candidate(variant):
 @pytest.mark.claim("0-40", flip="flip-0-40")
 @pytest.mark.parametrize("seed", range(5))
 def test_claim_0_40_a_leader_without_success_steps_down_after_three_intervals(variant, seed):
-    world = World("ABCDE", seed=seed, variant=variant)
-    leader = world.elect()
+    world, leader = World.with_leader("ABCDE", seed=seed, variant=variant)
     world.run(5000 + 397 * seed)
     world.isolate(leader)
     cut_at, box = world.now, world.boxes[leader]

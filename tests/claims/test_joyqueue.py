@@ -106,8 +106,7 @@ def test_claim_2_6_a_single_node_becomes_leader_directly(variant):
 
 @pytest.mark.claim("2-7", flip="flip-2-7")
 def test_claim_2_7_an_expiry_at_a_leader_changes_nothing(variant):
-    one = One(variant=variant)
-    one.lead()
+    one = One(variant=variant).leading()
     out = one.fire("election")
     assert names(out) == ["election_timeout"]
     assert sent(out) == []
@@ -206,8 +205,7 @@ def test_claim_2_13_more_than_half_of_the_pre_votes_open_the_election(variant):
 
 @pytest.mark.claim("2-14", flip="flip-2-14")
 def test_claim_2_14_a_campaign_raises_the_term_by_one_and_votes_for_itself(variant):
-    one = One(term=6, voted_for="C", variant=variant)
-    one.campaign()
+    one = One(term=6, voted_for="C", variant=variant).campaigning()
     status = one.status()
     assert (status.role, status.term, status.leader, status.voted_for) == ("CANDIDATE", 7, None, "A")
 
@@ -327,8 +325,7 @@ def test_claim_2_21_more_than_half_of_the_votes_make_a_leader(variant):
 
 @pytest.mark.claim("2-22", flip="flip-2-22")
 def test_claim_2_22_logs_that_fell_apart_become_one_again(variant):
-    world = World("ABC", variant=variant)
-    old = world.elect()
+    world, old = World.with_leader(variant=variant)
     assert world.write(old, 1)
     world.run(2000)
     world.isolate(old)

@@ -6,7 +6,7 @@ import pytest
 
 from dethrone.clusters.targets.client_api import Append, Get, NotLeader, Ok
 from dethrone.clusters.targets.raft.messages import AppendEntries, AppendReply, RequestVote, VoteReply
-from dethrone.clusters.targets.raft.storage import VOTE_TEMPORARY, read_vote
+from dethrone.clusters.targets.raft.storage import VOTE, read_vote
 from dethrone.harness.core.clock import MS, SECOND
 from dethrone.harness.core.machine import Await, Disk, Send, Write
 from dethrone.harness.core.rng import Rng
@@ -73,7 +73,7 @@ def test_claim_1_18_a_node_stands_votes_for_itself_first_and_then_asks_the_other
     out = one.time_out()
     assert one.node.role == "CANDIDATE"
     stored = next(k for k, e in enumerate(out) if isinstance(e, Disk))
-    vote = next(op.data for op in out[stored].ops if isinstance(op, Write) and op.path == VOTE_TEMPORARY)
+    vote = next(op.data for op in out[stored].ops if isinstance(op, Write) and op.path == f"{VOTE}.tmp")
     assert read_vote(vote).voted_for == "A"
     held = next((k for k, e in enumerate(out) if isinstance(e, Await) and e.token == out[stored].token), len(out))
     asked = [k for k, e in enumerate(out) if isinstance(e, Send) and isinstance(e.body, RequestVote)]
@@ -93,14 +93,12 @@ def test_claim_1_19_a_vote_is_given_once_a_term_to_who_asks_first_restarts_inclu
 @claim(20)
 def test_claim_1_20_a_majority_elects_and_without_one_a_new_term_begins(variant):
     for members, needed in [("AB", 1), ("ABC", 1), ("ABCD", 2), ("ABCDE", 2)]:
-        one = One(members=members, profile=PAPER, variant=variant)
-        one.time_out()
+        one = One(members=members, profile=PAPER, variant=variant).standing()
         for number, voter in enumerate(members[1:], 1):
             assert (one.node.role == "LEADER") == (number > needed), (members, number)
             one.hear(voter, VoteReply(1, True))
         assert one.node.role == "LEADER"
-        loser = One(members=members, profile=PAPER, variant=variant)
-        loser.time_out()
+        loser = One(members=members, profile=PAPER, variant=variant).standing()
         loser.time_out()
         assert (loser.node.role, loser.node.term) == ("CANDIDATE", 2)
 
@@ -108,8 +106,7 @@ def test_claim_1_20_a_majority_elects_and_without_one_a_new_term_begins(variant)
 @claim(21)
 def test_claim_1_21_a_candidate_follows_a_leader_of_its_term_or_a_later_one_at_once(variant):
     for ahead, follows in [(-1, False), (0, True), (1, True)]:
-        one = One(profile=PAPER, term=4, variant=variant)
-        one.time_out()
+        one = One(profile=PAPER, term=4, variant=variant).standing()
         out = one.hear("B", heartbeat("B", 5 + ahead))
         assert (one.node.role == "FOLLOWER") == follows
         assert sent(out, AppendReply)[0][1].success == follows
@@ -157,8 +154,7 @@ def test_claim_1_24_one_leader_takes_all_reads_and_writes(variant):
 
 @claim(25)
 def test_claim_1_25_entries_go_to_all_and_a_majority_must_have_them(variant):
-    one = One(members="ABCDE", variant=variant)
-    one.lead(votes="BC")
+    one = One(members="ABCDE", variant=variant).leading(votes="BC")
     out = one.ask(Append("k", 1))
     told = {to for to, body in sent(out, AppendEntries) if body.entries}
     index = one.node.log.end
@@ -187,8 +183,7 @@ def test_claim_1_26_a_minority_that_is_down_changes_nothing(variant):
 
 @claim(27)
 def test_claim_1_27_the_leader_sends_heartbeats_to_all_followers(variant):
-    world = World("ABCDE", variant=variant)
-    win(world, "A")
+    world = win(World("ABCDE", variant=variant), "A")
     world.sent.clear()
     world.run(1000)
     heard = {name: len(world.messages(AppendEntries, src="A", dst=name)) for name in "BCDE"}
@@ -212,8 +207,7 @@ def test_claim_1_28_a_dead_leader_is_replaced_and_nobody_is_served_meanwhile(var
 
 @claim(29)
 def test_claim_1_29_the_leader_appends_locally_before_it_replicates(variant):
-    one = One(variant=variant)
-    one.lead()
+    one = One(variant=variant).leading()
     for peer in "BC":
         one.hear(peer, AppendReply(1, True, 1, 0, one.node.leading.seq))
     one.slow = True
@@ -241,8 +235,7 @@ def test_claim_1_30_a_follower_out_of_reach_is_sent_everything_however_long_it_t
 
 @claim(31)
 def test_claim_1_31_followers_apply_once_they_are_told_of_a_majority(variant):
-    one = One(variant=variant)
-    one.follow("B", term=1)
+    one = One(variant=variant).following("B", term=1)
     one.hear("B", heartbeat("B", 1, seq=2, new=entries(1, 1)))
     assert (one.node.log.end, one.node.commit, one.node.applied) == (2, 0, 0)
     out = one.hear("B", heartbeat("B", 1, 2, 1, commit=1, seq=3))

@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from dethrone.clusters.targets.kit.files import append_ops, cut_ops, replace_ops, unsynced
 from dethrone.harness.core.rng import Rng
 from tests.world.chaos import drawn, play
 from tests.world.test_safety import LOGS
+from tests.world.test_storage import each, log_of, spec, stored
 
 TARGETS = ("bully", "dledger", "joyqueue", "kraft", "nacos", "paxos", "raft", "zab", "zk_ephemeral")
 ALLOWED = {"messages", "storage", "log", "tree", "witness", "files"}
@@ -114,3 +116,56 @@ def test_a_write_is_witnessed_on_every_disk(protocol):
     for box in world.boxes.values():
         assert any(event.name == "log_append" for event in box.witnessed)
     assert world.read(leader) == [1]
+
+
+# --- the disk ---------------------------------------------------------------------------------------------------------
+
+FIRST_TERM = {"raft": 0, "kraft": 0, "joyqueue": 0, "dledger": 1}
+"""What observers call the term 0."""
+
+
+def witness_of(protocol):
+    return spec(protocol).TARGET.witness(node="A", members=("A", "B", "C"))
+
+
+def told(events, name):
+    return [event for event in events if event.name == name]
+
+
+@each
+def test_logs_are_told_as_they_lie_on_disk_and_as_they_are_appended_to_and_cut(protocol):
+    image, path = stored(protocol, 1, 3)
+    witness, shift = witness_of(protocol), FIRST_TERM[protocol]
+    events = witness.booted(image)
+    assert told(events, "log_truncate")[0].data == {"from": 3}
+    assert [row[:2] for row in told(events, "log_append")[0].data["entries"]] == [(1, 1 + shift), (2, 3 + shift)]
+    more = stored(protocol, 1, 3, 4)[0][path][len(image[path]) :]
+    (appended,) = told(witness.synced(append_ops(path, more, len(image[path]))), "log_append")
+    assert (appended.term, appended.data["from"], appended.data["entries"][0][:2]) == (4 + shift, 3, (3, 4 + shift))
+    (cut,) = told(witness.synced(cut_ops(path, len(stored(protocol, 1)[0][path]))), "log_truncate")
+    assert cut.data == {"from": 2}
+
+
+@each
+def test_a_vote_is_persisted_by_its_last_fsync_and_not_before(protocol):
+    vote = {"voted": 2} if protocol == "kraft" else {"voted_for": "B"}
+    ((path, content),) = spec(protocol).disk(4, **vote).items()
+    witness, ops = witness_of(protocol), replace_ops(path, content)
+    assert told(witness.synced(ops[:3]), "persisted") == []
+    (persisted,) = told(witness.synced(ops), "persisted")
+    assert (persisted.term, persisted.data["voted_for"]) == (4 + FIRST_TERM[protocol], "B")
+    assert told(witness_of(protocol).synced(unsynced(ops)), "persisted") == []
+
+
+@each
+def test_what_cannot_be_read_does_not_stop_a_witness_and_is_told(protocol):
+    (path, _), *_ = spec(protocol).disk(4).items()
+    log = log_of(spec(protocol).One(image={})).path
+    witness_of(protocol).booted({})
+    for content in ("unreadable", b"?"):
+        (found,) = told(witness_of(protocol).booted({path: content}), "found")
+        assert found.data["file"] == "unreadable"
+    for content in ("unreadable", b"garbage" * 9):
+        events = witness_of(protocol).booted({log: content})
+        assert told(events, "found")[0].data["file"] == "absent"
+        assert told(events, "log_append") == []

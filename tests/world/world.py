@@ -99,6 +99,12 @@ class World(Shells):
             if name not in asleep:
                 self.start(name)
 
+    @classmethod
+    def with_leader(cls, names="ABC", **more):
+        """A world in which a leader is elected, and that one."""
+        world = cls(names, **more)
+        return world, world.elect()
+
     # --- what a protocol says -------------------------------------------------------------------------------------
 
     def starting_order(self):

@@ -8,9 +8,9 @@ Source: DLedger 0.2.7, ``DLedgerServer``.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from dethrone.clusters.targets.dledger import append, election, follow, heartbeat, push, storage
+from dethrone.clusters.targets.dledger import append, election, follow, heartbeat, push, status, storage
 from dethrone.clusters.targets.dledger.client import on_request
 from dethrone.clusters.targets.dledger.follow import LIFE_BITS
 from dethrone.clusters.targets.dledger.knobs import DledgerKnobs
@@ -25,24 +25,11 @@ from dethrone.clusters.targets.dledger.messages import (
 from dethrone.clusters.targets.dledger.node import ACKS, CHECK, CHECKPOINT, FLUSH, LOOP, WAIT, Node, shown
 from dethrone.clusters.targets.dledger.rules import LEADER, Rules
 from dethrone.clusters.targets.dledger.softbarrier import SoftBarrier
-from dethrone.clusters.targets.dledger.status import glance, status
 from dethrone.clusters.targets.dledger.storage import TermState
 from dethrone.clusters.targets.dledger.tally import Campaign
 from dethrone.clusters.targets.kit.core import KitCore
 from dethrone.clusters.targets.kit.files import file_of
-from dethrone.harness.core.clock import Clocks
-from dethrone.harness.core.machine import (
-    Await,
-    CoreStatus,
-    DiskDone,
-    DiskImage,
-    DiskOp,
-    Effect,
-    Fsync,
-    Glance,
-    SendFailed,
-    SetTimer,
-)
+from dethrone.harness.core.machine import Await, DiskDone, DiskImage, DiskOp, Effect, Fsync, SendFailed, SetTimer
 
 
 class DledgerCore(KitCore[Node]):
@@ -56,6 +43,8 @@ class DledgerCore(KitCore[Node]):
         PushEntryRequest: follow.on_push,
         PushEntryResponse: push.on_response,
     }
+    REQUESTS = (on_request,)
+    SHOWN = (status.glance, status.shown)
 
     def __init__(self, node: str, members: tuple[str, ...], knobs: DledgerKnobs, rules: Rules) -> None:
         self.node = Node(node, members, knobs, rules)
@@ -77,10 +66,6 @@ class DledgerCore(KitCore[Node]):
         """Hand a timer to its handler."""
         _fired(self.node, timer)
 
-    def on_request(self, request: int, body: Any) -> None:
-        """Handle a client's request."""
-        on_request(self.node, request, body)
-
     def send_failed(self, event: SendFailed) -> None:
         """A remote call failed at once."""
         _failed(self.node, event)
@@ -100,14 +85,6 @@ class DledgerCore(KitCore[Node]):
         n.soft_mark = None
         n.out[:0] = self._released
         self._released = []
-
-    def status(self, now: Clocks) -> CoreStatus:
-        """The observer record."""
-        return status(self.node, now)
-
-    def glance(self) -> Glance:
-        """Its main fields."""
-        return glance(self.node)
 
 
 # --- start --------------------------------------------------------------------------------------------------------
@@ -155,10 +132,10 @@ def _fired(n: Node, timer: str) -> None:
     elif timer == WAIT:
         waits = n.waits
         if waits is not None and n.mono >= waits.deadline:
-            if type(waits) is Campaign:
-                election.on_wait_over(n, waits)
+            if isinstance(waits, Campaign):
+                election.decide(n, waits)
             else:
-                heartbeat.on_wait_over(n, waits)  # type: ignore[arg-type]
+                heartbeat.decide(n, waits)
     elif timer == ACKS:
         append.on_acks_timer(n)
     elif timer == CHECK:

@@ -103,11 +103,6 @@ def on_vote_failed(n: Node, to: str, opaque: int) -> None:
             decide(n, tally)
 
 
-def on_wait_over(n: Node, tally: Campaign) -> None:
-    """The wait is over: decide with the answers so far."""
-    decide(n, tally)
-
-
 def _count(n: Node, tally: Campaign, voter: str, result: str, term: int) -> None:
     tally.answered.add(voter)
     n.note("vote_answer", {"peer": voter, "code": result, "term": term + 1})
@@ -160,18 +155,7 @@ def case_of(n: Node, tally: Campaign) -> int:
 def on_vote_request(n: Node, src: str, request: VoteRequest) -> None:
     """Answer a candidate."""
     result, term = judge(n, request, own=False)
-    n.send(
-        src,
-        VoteResponse(
-            group=request.group,
-            local_id=n.me,
-            remote_id=src,
-            leader_id=request.leader_id,
-            term=term,
-            opaque=request.opaque,
-            vote_result=result,
-        ),
-    )
+    n.send(src, VoteResponse(**m.echoed(request, n.me, term), vote_result=result))
 
 
 def judge(n: Node, request: VoteRequest, *, own: bool) -> tuple[m.VoteResult, int]:

@@ -171,12 +171,7 @@ def _commit(n: Node, told: int) -> None:
 def _answer(n: Node, push: PushEntryRequest, code: int) -> None:
     """Answer; if it says that something is stored, once the disk has it."""
     answer = PushEntryResponse(
-        group=push.group,
-        local_id=n.me,
-        remote_id=push.local_id,
-        leader_id=push.leader_id,
-        term=push.term,
-        opaque=push.opaque,
+        **m.echoed(push, n.me, push.term),
         code=code,
         index=-1 if push.entry is None else push.entry.index,
         count=0 if push.entry is None else 1,

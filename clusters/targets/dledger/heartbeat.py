@@ -67,11 +67,6 @@ def on_heartbeat_failed(n: Node, to: str, opaque: int) -> None:
             decide(n, tally)
 
 
-def on_wait_over(n: Node, tally: Round) -> None:
-    """The wait is over: decide with the answers so far."""
-    decide(n, tally)
-
-
 def _over(n: Node, tally: Round) -> bool:
     rules = n.rules
     return (
@@ -140,18 +135,7 @@ def _decide(n: Node, tally: Round) -> int:
 def on_heartbeat(n: Node, src: str, request: HeartBeatRequest) -> None:
     """Answer a leader."""
     code = judge(n, request)
-    n.send(
-        src,
-        HeartBeatResponse(
-            group=request.group,
-            local_id=n.me,
-            remote_id=src,
-            leader_id=request.leader_id,
-            term=n.term,
-            opaque=request.opaque,
-            code=code,
-        ),
-    )
+    n.send(src, HeartBeatResponse(**m.echoed(request, n.me, n.term), code=code))
 
 
 def judge(n: Node, request: HeartBeatRequest) -> int:

@@ -10,7 +10,7 @@ Source: RocketMQ DLedger 0.2.7, ``RequestOrResponse`` and its children, ``DLedge
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -128,6 +128,18 @@ class _Call(msgspec.Struct, frozen=True, gc=False, tag_field="rpc", rename="came
     leader_id: str
     term: int
     opaque: int
+
+
+def echoed(request: _Call, me: str, term: int) -> dict[str, Any]:
+    """What an answer to this call carries in any case."""
+    return {
+        "group": request.group,
+        "local_id": me,
+        "remote_id": request.local_id,
+        "leader_id": request.leader_id,
+        "term": term,
+        "opaque": request.opaque,
+    }
 
 
 class VoteRequest(_Call, frozen=True, gc=False, tag="vote", kw_only=True):

@@ -21,10 +21,9 @@ from typing import Any
 
 from dethrone.clusters.targets.dledger.knobs import DledgerKnobs
 from dethrone.clusters.targets.dledger.leading import Leading, Pending
-from dethrone.clusters.targets.dledger.log import Log
 from dethrone.clusters.targets.dledger.messages import PushEntryRequest, PushEntryResponse
 from dethrone.clusters.targets.dledger.rules import CANDIDATE, FOLLOWER, LEADER, NEVER, Rules
-from dethrone.clusters.targets.dledger.storage import TermState, term_bytes, term_ops
+from dethrone.clusters.targets.dledger.storage import Log, TermState, term_bytes, term_ops
 from dethrone.clusters.targets.dledger.tally import WAIT_TO_REVOTE, Campaign, Round
 from dethrone.clusters.targets.kit.core import KitNode
 from dethrone.clusters.targets.kit.machine import Machine

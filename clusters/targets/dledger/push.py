@@ -53,7 +53,7 @@ def step(n: Node, p: Pusher) -> None:
         _arm(n, p)
         return
     if p.asked and now - p.asked_at >= n.knobs.compare_time_out:
-        _start_over(n, p, "no answer")
+        _start_over(n, p)
     elif p.state == APPEND:
         _append(n, p)
     elif not p.asked:
@@ -132,9 +132,8 @@ def _to(n: Node, p: Pusher, state: PushType, index: int) -> None:
         n.note("push_state", {"peer": p.peer, "from": before, "to": state, "index": index + 1})
 
 
-def _start_over(n: Node, p: Pusher, why: str) -> None:
+def _start_over(n: Node, p: Pusher) -> None:
     """After an error: pause, then start with COMPARE again."""
-    del why
     _to(n, p, COMPARE, -1)
     p.compare = -1
     p.retry_at = n.mono + n.knobs.push_retry
@@ -185,7 +184,7 @@ def on_failed(n: Node, to: str, body: PushEntryRequest) -> None:
     lead = append.leads(n)
     p = None if lead is None else lead.pushers.get(to)
     if p is not None and p.asked == body.opaque:
-        _start_over(n, p, "error")
+        _start_over(n, p)
         _arm(n, p)
 
 
@@ -206,7 +205,7 @@ def on_response(n: Node, src: str, answer: PushEntryResponse) -> None:
         elif answer.code == m.SUCCESS:
             _equal_at(n, lead, p, p.truncate)
         elif answer.code in (m.INCONSISTENT_TERM, m.INCONSISTENT_LEADER):
-            _start_over(n, p, m.words(answer.code))
+            _start_over(n, p)
         else:
             _to(n, p, COMPARE, -1)
             p.compare = -1
@@ -240,7 +239,7 @@ def _compared(n: Node, lead: Leading, p: Pusher, answer: PushEntryResponse) -> N
         else:
             _truncate_at(n, p, at)
     elif answer.code != m.INCONSISTENT_STATE:
-        _start_over(n, p, str(answer.code))
+        _start_over(n, p)
     elif end < log.begin or answer.begin_index > log.last or at < answer.begin_index:
         _truncate_at(n, p, log.begin)
     else:

@@ -13,9 +13,8 @@ from typing import Any
 
 from dethrone.clusters.targets.dledger.node import Node
 from dethrone.clusters.targets.dledger.rules import CANDIDATE, LEADER, NEVER
-from dethrone.clusters.targets.kit.core import status_of
-from dethrone.harness.core.clock import MS, Clocks, Ns
-from dethrone.harness.core.machine import CoreStatus, Glance
+from dethrone.harness.core.clock import MS, Ns
+from dethrone.harness.core.machine import Glance
 
 
 def glance(n: Node) -> Glance:
@@ -26,15 +25,10 @@ def glance(n: Node) -> Glance:
     return n.role, n.term + 1, n.leader, n.voted_for, end, n.committed + 1
 
 
-def status(n: Node, now: Clocks) -> CoreStatus:
-    """The observer record as of ``now``."""
-    n.mono, n.wall = now.mono, now.wall
-    return status_of(
-        glance(n),
-        timers={"next_vote": max(0, _ms(n.next_vote - n.now()) or 0) if n.role == CANDIDATE else 0},
-        counters=dict(n.counters),
-        extra=_extra(n),
-    )
+def shown(n: Node) -> dict[str, Any]:
+    """The other fields of the observer record."""
+    wait = max(0, _ms(n.next_vote - n.now()) or 0) if n.role == CANDIDATE else 0
+    return {"timers": {"next_vote": wait}, "extra": _extra(n)}
 
 
 def _ms(span: Ns) -> int | None:

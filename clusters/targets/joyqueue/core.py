@@ -34,16 +34,7 @@ from dethrone.clusters.targets.joyqueue.swallow import Shadow
 from dethrone.clusters.targets.kit.core import FAR, KitCore
 from dethrone.clusters.targets.kit.files import file_of
 from dethrone.harness.core.clock import Clocks
-from dethrone.harness.core.machine import (
-    Await,
-    CoreStatus,
-    DiskDone,
-    DiskImage,
-    DiskOp,
-    Fsync,
-    Glance,
-    SendFailed,
-)
+from dethrone.harness.core.machine import Await, CoreStatus, DiskDone, DiskImage, DiskOp, Fsync, Glance, SendFailed
 
 
 class JoyQueueCore(KitCore[Node]):

@@ -14,11 +14,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from dethrone.clusters.targets.client_api import ClientReply, Failed, Get, Unknown
-from dethrone.clusters.targets.joyqueue.log import Log
 from dethrone.clusters.targets.joyqueue.messages import JoyQueueMessage
 from dethrone.clusters.targets.joyqueue.node import FAR, Node
 from dethrone.clusters.targets.joyqueue.rules import WriteReason, members_of
-from dethrone.clusters.targets.joyqueue.storage import LOG, Metadata, Stored, metadata_ops
+from dethrone.clusters.targets.joyqueue.storage import LOG, Log, Metadata, Stored, metadata_ops
 from dethrone.clusters.targets.kit.machine import Machine
 from dethrone.harness.core.clock import Ns
 from dethrone.harness.core.machine import Await, Note, Reply, Send, SetTimer

@@ -29,7 +29,6 @@ from dethrone.clusters.targets.kit.knobs import (
     text,
     whole,
 )
-from dethrone.harness.core.clock import MS, Ns
 
 SendKind = Literal["prevote", "vote", "heartbeat"]
 SEND_KINDS: tuple[SendKind, ...] = ("prevote", "vote", "heartbeat")
@@ -133,11 +132,6 @@ class Knobs(Settings, frozen=True, kw_only=True):
         ),
     ]
     max_entries_per_append: Annotated[int, whole("64", "entries of one append request")]
-
-    @property
-    def unit_ns(self) -> Ns:
-        """How long one protocol ms lasts."""
-        return int(self.time_factor * MS)
 
 
 def _contradictions(knobs: Knobs, given: Mapping[str, str]) -> Iterator[tuple[str, str]]:

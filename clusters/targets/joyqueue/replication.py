@@ -13,17 +13,7 @@ the median of write positions. The commit rule of the own term is ours (knob).
 
 from __future__ import annotations
 
-from dethrone.clusters.targets.client_api import (
-    Append,
-    Cas,
-    ClientRequest,
-    Failed,
-    Get,
-    NotLeader,
-    Ok,
-    Put,
-    Refused,
-)
+from dethrone.clusters.targets.client_api import Append, Cas, ClientRequest, Failed, Get, NotLeader, Ok, Put, Refused
 from dethrone.clusters.targets.joyqueue import transfer
 from dethrone.clusters.targets.joyqueue.group import LEADER, TRANSFERRING, Group, Replica
 from dethrone.clusters.targets.joyqueue.messages import (

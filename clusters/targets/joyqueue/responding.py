@@ -18,6 +18,7 @@ from dethrone.clusters.targets.joyqueue.messages import (
     VoteResponse,
 )
 from dethrone.clusters.targets.joyqueue.replication import append_entries, learn_commit
+from dethrone.clusters.targets.joyqueue.rules import Position
 
 
 def _takes_part(g: Group, src: str, m: VoteRequest) -> bool:
@@ -29,6 +30,12 @@ def _takes_part(g: Group, src: str, m: VoteRequest) -> bool:
     if g.rules.resets_timer("asked"):
         g.reset_election_timer()
     return True
+
+
+def _note_decision(g: Group, name: str, m: VoteRequest, own: Position, *, granted: bool) -> None:
+    log = (m.last_log_term, m.last_log_pos)
+    asked = {"candidate": m.candidate_id, "term": m.term, "log": log}
+    g.note(name, {**asked, "own_log": own, "own_vote": g.voted_for, "granted": granted})
 
 
 def handle_vote_request(g: Group, src: str, m: VoteRequest) -> None:
@@ -48,17 +55,7 @@ def handle_vote_request(g: Group, src: str, m: VoteRequest) -> None:
             g.count("votes_granted")
             granted = True
             g.step_down(m.term, "vote_granted")
-    g.note(
-        "vote_decision",
-        {
-            "candidate": candidate,
-            "term": m.term,
-            "log": (m.last_log_term, m.last_log_pos),
-            "own_log": own,
-            "own_vote": g.voted_for,
-            "granted": granted,
-        },
-    )
+    _note_decision(g, "vote_decision", m, own, granted=granted)
     g.send(src, VoteResponse(g.name, g.term, candidate, g.me, granted, m.id))
 
 
@@ -69,17 +66,7 @@ def handle_pre_vote_request(g: Group, src: str, m: VoteRequest) -> None:
     if not _takes_part(g, src, m):
         return
     granted = g.term <= m.term and g.rules.log_up_to_date((m.last_log_term, m.last_log_pos), own)
-    g.note(
-        "prevote_decision",
-        {
-            "candidate": candidate,
-            "term": m.term,
-            "log": (m.last_log_term, m.last_log_pos),
-            "own_log": own,
-            "own_vote": g.voted_for,
-            "granted": granted,
-        },
-    )
+    _note_decision(g, "prevote_decision", m, own, granted=granted)
     if g.term > m.term and not g.rules.answers_lower_term():
         return
     g.send(src, VoteResponse(g.name, g.term, candidate, g.me, granted, m.id))

@@ -1,4 +1,4 @@
-"""Every rule of JoyQueue's election and replication that a planted bug or a flip may override, one small method each.
+"""Every rule of JoyQueue that a planted bug or a flip may override, one small method each, with the bugs planted on it.
 
 Guarantees: the honest build is exactly this class, with the original's two oddities unless their knobs mend them; a
 variant overrides the one rule that it is named for, and nothing else decides what the rule decides. Rules take values
@@ -8,6 +8,8 @@ scope: what no knob and no variant changes; the handlers hold that.
 Source: docs/sources.md, joyqueue: ``RaftLeaderElection``.
 """
 
+# ruff: noqa: ARG002 - an honest rule often ignores its arguments, which a broken one looks at
+
 from __future__ import annotations
 
 from collections.abc import Collection
@@ -15,7 +17,6 @@ from typing import Literal
 
 from dethrone.clusters.targets.joyqueue.knobs import Knobs, SendKind
 from dethrone.clusters.targets.joyqueue.storage import Stored, read_metadata
-from dethrone.clusters.targets.kit import by
 from dethrone.clusters.targets.kit.files import Replacement, Unreadable
 from dethrone.clusters.targets.kit.mutants import mutant
 from dethrone.harness.core.clock import Ns
@@ -27,7 +28,8 @@ WriteReason = Literal["first", "campaign", "grant", "other"]
 """The reason for writing the metadata: there was no file; the own vote; a vote for another; anything else."""
 Position = tuple[int, int]
 """(term of the last entry, right end): compared in this order."""
-LATE = {"fix_missing_return": "true", "sync_flag_reset": "true", "task_delay_max_ms": "4000"}
+MENDED = {"fix_missing_return": "true", "sync_flag_reset": "true"}
+LATE = {**MENDED, "task_delay_max_ms": "4000"}
 """The mended build with late send tasks: safe, and campaigns of one term overlap often."""
 
 
@@ -43,6 +45,13 @@ class Rules:
         """The election timer starts with the service."""
         return True
 
+    @mutant("33-no-jitter", instead=lambda rules, _: rules.election_delay_min())
+    @mutant(
+        "harmless-longer-jitter",
+        instead=lambda rules, rng: rules.knobs.ns(
+            rules.knobs.election_timeout_ms + rng.below(rules.knobs.election_timeout_ms * 5 // 4)
+        ),
+    )
     def election_delay(self, rng: Rng) -> Ns:
         """T + random[0, T), drawn in whole protocol ms."""
         knobs = self.knobs
@@ -52,13 +61,7 @@ class Rules:
         """No delay is shorter than this: T."""
         return self.knobs.ns(self.knobs.election_timeout_ms)
 
-    # DLedger
-    @mutant(
-        "52-election-on-wall-clock",
-        answers="wall",
-        says="measures its election timer on the wall clock",
-        caught_by=(by.OWED,),
-    )
+    @mutant("52-election-on-wall-clock", answers="wall")
     def election_clock(self) -> ClockName:
         """The clock behind the election timer: one that cannot be set."""
         return "mono"
@@ -67,16 +70,9 @@ class Rules:
         """A reset cancels what is pending before it schedules: there are never two."""
         return True
 
-    # NATS 5fe8be8, tikv 8223
-    @mutant(
-        "31-any-request-resets-timer",
-        answers=True,
-        says="restarts its election timer after every vote request, granted or not",
-        caught_by=(by.OWED, by.LIVELOCK),
-    )
+    @mutant("31-any-request-resets-timer", answers=True)
     def resets_timer(self, event: Literal["asked"]) -> bool:
         """Whether being asked for a vote or pre-vote, granted or not, resets the election timer: no."""
-        del event
         return False
 
     def expiry_needs_service(self) -> bool:
@@ -99,6 +95,9 @@ class Rules:
         """A campaign whose vote timer expires ends."""
         return True
 
+    @mutant(
+        "harmless-half-heartbeat", instead=lambda rules: max(1, rules.knobs.ns(rules.knobs.heartbeat_timeout_ms) // 2)
+    )
     def heartbeat_interval(self) -> Ns:
         """The time between two rounds of heartbeats."""
         return self.knobs.ns(self.knobs.heartbeat_timeout_ms)
@@ -119,12 +118,16 @@ class Rules:
 
     def counts_itself(self, kind: Round) -> bool:
         """The own flag is set at the start of a round."""
-        del kind
         return True
 
+    # JoyQueue itself (JQ-B2), as far as its send tasks are late
+    @mutant(
+        "18-pre-votes-are-votes",
+        instead=lambda rules, where, kind: kind == "prevote" and (where == "task" or rules.knobs.sync_flag_reset),
+        needs=MENDED,
+    )
     def resets_flag(self, where: Literal["round", "task"], kind: Round) -> bool:
         """Where the others' flags are reset: in the send task's first statement; knob: also when the round begins."""
-        del kind
         return where == "task" or self.knobs.sync_flag_reset
 
     def next_term(self, term: int) -> int:
@@ -135,19 +138,17 @@ class Rules:
         """The local store stops serving while the node campaigns."""
         return True
 
+    @mutant("14-last-log-term-is-current", instead=lambda _, _kind, right, term, **__: (term, right))
     def last_log(self, kind: Round, *, last_term: int, right: int, term: int) -> Position:
         """What a request reports of the own log's end."""
-        del kind, term
         return last_term, right
 
     # --- answers --------------------------------------------------------------------------------------------------
 
-    # Xraft 33
     @mutant(
         "16-counts-older-term",
         answers=True,
         says="counts answers to requests of an earlier term",
-        caught_by=(by.LEADER, by.MAJORITY),
         advised={"send_command_timeout_ms": "30000", "time_factor": "0.01"},
     )
     def keeps_answer(self, *, asked_in: int, term: int) -> bool:
@@ -166,25 +167,25 @@ class Rules:
         """After a step-down by a pre-vote answer nothing follows; by a vote answer the tally does (JQ-B1)."""
         return kind == "vote" and not self.knobs.fix_missing_return
 
+    @mutant("37-pre-vote-terms-compared", instead=lambda _, answer_term, term: answer_term >= term)
     def accepts_answer_of(self, answer_term: int, term: int) -> bool:
         """A grant counts in any (lower) term of its sender."""
-        del answer_term, term
         return True
 
+    # It is not elected by itself alone
+    @mutant(
+        "21-majority-of-responders",
+        instead=lambda _, _kind, granted, nodes, answered: granted > (answered if answered > 1 < nodes else nodes) // 2,
+        nodes_min=5,
+    )
+    @mutant("22-half-is-enough", instead=lambda _, _kind, granted, nodes, **__: granted >= (nodes + 1) // 2)
     def majority(self, kind: Round, *, granted: int, nodes: int, answered: int) -> bool:
         """More than half of all nodes, by integer division; regardless of how many answered."""
-        del kind, answered
         return granted > nodes // 2
 
     # --- granting -------------------------------------------------------------------------------------------------
 
-    # Nacos 785. In pre-votes and votes, or the honest one of the two would mask it
-    @mutant(
-        "12-grant-without-log-check",
-        answers=True,
-        says="votes for candidates with an older log",
-        caught_by=(by.COMPLETE, by.ACKED),
-    )
+    @mutant("12-grant-without-log-check", answers=True)
     def log_up_to_date(self, candidate: Position, own: Position) -> bool:
         """Whether the candidate's log is at least as new as the own one."""
         return candidate >= own
@@ -193,55 +194,55 @@ class Rules:
         """One vote per term: none given yet, or to the same candidate."""
         return voted_for is None or voted_for == candidate
 
+    @mutant("37-pre-vote-terms-compared", answers=False)
     def answers_lower_term(self) -> bool:
         """A pre-vote of a lower term is refused with an answer, or its sender never catches up."""
         return True
 
+    @mutant(
+        "23-non-members-vote",
+        instead=lambda _, voters, learners: voters + learners,
+        needs={"learners": "*"},
+        advised={"learners": "n3"},
+        nodes_min=4,
+    )
     def voters(self, voters: tuple[str, ...], learners: tuple[str, ...]) -> tuple[str, ...]:
         """Who is asked and counted: learners are not."""
-        del learners
         return voters
 
     # --- following ------------------------------------------------------------------------------------------------
 
-    # NATS 25561f4, WRaft 4
-    @mutant("25-term-may-fall", answers=False, says="adopts a lower term from an old append", caught_by=(by.TERM,))
+    @mutant("25-term-may-fall", answers=False)
     def refuses_append(self, req_term: int, term: int) -> bool:
         """An append of a lower term is refused with the own one."""
         return req_term < term
 
+    @mutant(
+        "27-refuses-campaigned-term", instead=lambda _, term, campaigned_term: term != campaigned_term, advised=LATE
+    )
     def accepts_leader(self, term: int, campaigned_term: int) -> bool:
         """An append of the current term names its leader, also where this node campaigned itself."""
-        del term, campaigned_term
         return True
 
     def matches_prev(self, own_term: int, prev_term: int) -> bool:
         """Whether the own entry at prevPosition is the leader's; ``own_term`` is −1 where there is none."""
         return own_term == prev_term
 
-    # RaftOS 26, NATS f871570
-    @mutant(
-        "44-truncates-always",
-        answers=True,
-        says="cuts its log at every append, conflict or not",
-        caught_by=(by.COMMIT, by.ACKED),
-    )
+    @mutant("44-truncates-always", answers=True)
     def truncates(self, own_term: int, new_term: int) -> bool:
         """Whether an own entry in the place of a new one is removed, with all after it: only if they conflict."""
         return own_term != new_term
 
+    @mutant("42-follower-commit-unchecked", instead=lambda _, leader_commit, **__: leader_commit)
     def follower_commit(self, *, leader_commit: int, matched: int, commit: int) -> int:
         """A follower's commit position after an append: never beyond what was matched, never back."""
         return max(commit, min(leader_commit, matched))
 
     # --- leading --------------------------------------------------------------------------------------------------
 
-    # PySyncObj 169, NATS c8687fc, DLedger, JoyQueue; Raft paper, figure 8
     @mutant(
         "40-commits-old-terms",
         answers=True,
-        says="commits entries of earlier terms by counting replicas",
-        caught_by=(by.COMMIT, by.ACKED),
         needs={"commit_current_term_only": "true"},
         advised={"max_entries_per_append": "1"},
     )
@@ -249,90 +250,60 @@ class Rules:
         """Counting replicas commits entries of the own term only (knob)."""
         return entry_term == term or not self.knobs.commit_current_term_only
 
-    # Nacos, Redis
-    @mutant(
-        "45-acks-after-local-append",
-        answers=True,
-        says="acknowledges a write that only the leader holds",
-        caught_by=(by.ACKED,),
-    )
+    @mutant("45-acks-after-local-append", answers=True)
     def acks_client(self, at: Literal["appended", "committed"]) -> bool:
         """When a client's write is acknowledged."""
         return at == "committed"
 
-    # KAFKA-17333
     @mutant(
         "56-reads-before-own-term",
         answers=False,
         says="serves reads from what it applied, before an entry of its term is committed",
-        caught_by=(by.ACKED, "linearizable"),
         needs={"reads": "log"},
     )
     def reads_through_log(self) -> bool:
         """Whether a read is an entry of the log (knob)."""
         return self.knobs.reads == "log"
 
+    @mutant(
+        "10-resumes-leadership",
+        instead=lambda _, node, stored, last_log_term: 0 < stored.term == last_log_term and stored.voted_for == node,
+    )
     def resumes_leadership(self, *, node: str, stored: Stored, last_log_term: int) -> bool:
         """Whether a restarted node resumes leading its stored term without an election: never."""
-        del node, stored, last_log_term
         return False
 
     # --- disk -----------------------------------------------------------------------------------------------------
 
+    @mutant("01-vote-not-written", instead=lambda _, stored: Stored(stored.term, None))
     def persisted(self, stored: Stored) -> Stored:
         """What is written of the term and the vote."""
         return stored
 
-    # redis 533d0e0
-    @mutant(
-        "02-answer-before-persist",
-        answers=False,
-        says="answers a vote request before the vote is on disk",
-        caught_by=(by.VOTE, by.DURABLE),
-        advised=LATE,
-    )
+    @mutant("02-answer-before-persist", answers=False, advised=LATE)
     def waits_for_disk(self, why: WriteReason) -> bool:
         """Whether everything after a write of metadata waits for it."""
-        del why
         return True
 
-    # jraft 1241, DLedger, JoyQueue itself (JQ-B6)
-    @mutant(
-        "04-ignore-failed-vote-write",
-        answers="swallow",
-        says="ignores that its metadata could not be written",
-        caught_by=(by.VOTE, by.DURABLE),
-    )
+    @mutant("04-ignore-failed-vote-write", answers="swallow")
     def on_persist_error(self) -> Literal["refuse", "swallow"]:
         """The fate of a node that could not write its metadata (knob)."""
         return self.knobs.persist_errors
 
-    # NATS 2.12, ZK-3911
-    @mutant(
-        "46-acks-before-sync",
-        answers=False,
-        says="acknowledges entries that a power loss can undo",
-        caught_by=(by.ACKED,),
-    )
+    @mutant("46-acks-before-sync", answers=False)
     def syncs_log(self) -> bool:
         """Whether what is written of the log is made durable."""
         return True
 
-    # DLedger; ZK-4269
-    @mutant(
-        "06-delete-then-rename",
-        answers="delete_rename",
-        says="deletes the metadata file before the new one takes its place",
-        caught_by=(by.VOTE, by.TERM, by.DURABLE),
-    )
+    # In place: behind a rename, the checksum would reveal the unsynced file
+    @mutant("05-vote-not-synced", instead=lambda _, why: "rename" if why == "first" else "in_place")
+    @mutant("06-delete-then-rename", answers="delete_rename")
     def replaces(self, why: WriteReason) -> Replacement:
         """How the metadata file is replaced: in one step, by a file that is synced before."""
-        del why
         return "rename"
 
     def load(self, content: bytes | Literal["unreadable"] | None, *, node: str) -> Stored:
         """The term and vote to start from; `Unreadable` stops the node. Absent: never voted."""
-        del node
         if content is None:
             return Stored()
         if isinstance(content, str):
@@ -342,18 +313,17 @@ class Rules:
 
     # --- freedoms: any choice here is right -----------------------------------------------------------------------
 
-    # Followers learn of a commit at once
-    @mutant("harmless-eager-commit", answers=True, says="notifies followers of a commit at once")
+    @mutant("harmless-eager-commit", answers=True)
     def notices_commit_eagerly(self) -> bool:
         """Whether followers learn of a commit at once or with the next heartbeat or append."""
         return False
 
-    @mutant("harmless-more-notes", answers=True, says="notes every heartbeat that it hears")  # A line per heartbeat
+    @mutant("harmless-more-notes", answers=True, says="notes every heartbeat that it hears")
     def notes_heartbeats(self) -> bool:
         """Whether a follower notes every heartbeat that it hears."""
         return False
 
-    @mutant("harmless-small-batches", answers=1, says="sends one entry a request")  # One entry per request
+    @mutant("harmless-small-batches", answers=1, says="sends one entry a request")
     def entries_per_append(self) -> int:
         """How many entries one request carries at most."""
         return self.knobs.max_entries_per_append

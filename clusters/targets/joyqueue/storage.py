@@ -12,11 +12,11 @@ import msgspec
 from dethrone.clusters.targets.joyqueue.messages import Command, Entry
 from dethrone.clusters.targets.kit import files
 from dethrone.clusters.targets.kit.files import Recovered, Replacement, Unreadable
+from dethrone.clusters.targets.kit.log import EntryLog
 from dethrone.harness.core.machine import DiskOp
 
 TOPIC = "topic"
 METADATA = "metadata"
-TEMPORARY = "metadata.tmp"
 LOG = "log"
 
 
@@ -81,6 +81,14 @@ _command_decoder = msgspec.json.Decoder(Command)
 def record(position: int, entry: Entry) -> tuple[bytes, str]:
     """The record of the entry at ``position`` (from 0), and the digest of its command."""
     return files.log_record(position, entry.term, _encoder.encode(entry.command))
+
+
+class Log(EntryLog[Entry]):
+    """The log of one group in memory: positions start at 0, and the right end ``end`` is exclusive."""
+
+    def record(self, entry: Entry) -> tuple[bytes, str]:
+        """See `EntryLog`."""
+        return record(self.end, entry)
 
 
 def read_log(content: bytes) -> Recovered[Entry]:

@@ -113,6 +113,10 @@ class KitCore(Generic[N]):
 
     MESSAGES: ClassVar[Mapping[type, Callable[[Any, str, Any], None]]] = {}
     TIMERS: ClassVar[Mapping[str, Callable[[Any], None]]] = {}
+    REQUESTS: ClassVar[tuple[Callable[[Any, int, Any], None], ...]] = ()
+    """The one handler of clients' requests, unless ``on_request`` is the core's own."""
+    SHOWN: ClassVar[tuple[Callable[[Any], Glance], Callable[[Any], Mapping[str, Any]]]]
+    """What a node says of itself: the main fields, and the other ones of the observer record but its counters."""
     ILLEGAL: ClassVar[tuple[type[Exception], ...]] = ()
     """Raised by a handler that would break the protocol's own rules: the node halts."""
 
@@ -124,7 +128,8 @@ class KitCore(Generic[N]):
 
     def on_request(self, request: int, body: Any) -> None:
         """Handle a client's request."""
-        raise NotImplementedError
+        for handler in self.REQUESTS:
+            handler(self.node, request, body)
 
     def violation(self, data: dict[str, Any]) -> None:
         """Trace what no node of this protocol does."""
@@ -157,6 +162,17 @@ class KitCore(Generic[N]):
         """The last step of every event."""
 
     # --- what the shells call -------------------------------------------------------------------------------------
+
+    def status(self, now: Clocks) -> CoreStatus:
+        """The observer record as of ``now``, without side effects."""
+        n = self.node
+        n.mono, n.wall = now.mono, now.wall
+        main, more = self.SHOWN
+        return status_of(main(n), counters=dict(n.counters), **more(n))
+
+    def glance(self) -> Glance:
+        """Its main fields."""
+        return self.SHOWN[0](self.node)
 
     def boot(self, disk: DiskImage, now: Clocks, rng: Rng, out: list[Effect]) -> None:
         """Start from what the disk holds; an unreadable file halts the node."""

@@ -11,11 +11,12 @@ import difflib
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 from types import ModuleType
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar, cast
 
 import msgspec
 
 from dethrone.clusters.targets.kit.knobs import KnobTable, Settings
+from dethrone.clusters.targets.kit.known_bugs import known
 from dethrone.clusters.targets.plugged import made, plugged
 from dethrone.harness.core.errors import ConfigError
 
@@ -60,27 +61,30 @@ def mutant(
     name: str,
     *,
     answers: Any = None,
+    instead: Callable[..., Any] | None = None,
     scales: Mapping[str, Fraction] = {},
     knobs: Mapping[str, Any] = {},
     **more: Any,
 ) -> Callable[[T], T]:
-    """Plant a bug on the rule that it breaks, where it is listed and nowhere else; ``more``: fields of `Mutant`.
+    """Plant a bug on the rule that it breaks, where it is listed and nowhere else; ``more``: fields of `Mutant`, as far
+    as `known_bugs` does not say them.
 
-    On a rule: ``answers`` is what the broken build always answers there. On a class of rules: these are the broken
-    ones, or those of the class under other ``knobs``, or with times or numbers of them that are larger or smaller by a
-    factor (``scales``).
+    On a rule: ``answers`` is what the broken build always answers there; ``instead``, with the rules and the arguments
+    of the rule, is what it does in the rule's place. A name that stands on several rules breaks them all. On a class of
+    rules: these are the broken ones, or those of the class under other ``knobs``, or with times or numbers of them that
+    are larger or smaller by a factor (``scales``).
     """
 
-    def broken(rules: type[Any], rule: str) -> Callable[[Any], Any]:
+    def made(rules: type[Any], rule: str) -> Callable[[Any], Any]:
         if rule:
-            return _replaced(rules, rule, lambda *_, **__: answers)
+            return broken(rules, **{rule: answers if instead is None else instead})
         if not scales and not knobs:
             return rules
         return lambda given: rules(_changed(given, scales, knobs))
 
     def plant(rule: T) -> T:
-        known: Mapping[str, _Seed] = vars(rule).get(_PLANTED, {})
-        setattr(rule, _PLANTED, {name: _Seed(broken, more), **known})
+        others: Mapping[str, _Seed] = vars(rule).get(_PLANTED, {})
+        setattr(rule, _PLANTED, {name: _Seed(made, more), **others})
         return rule
 
     return plant
@@ -90,15 +94,27 @@ class Switched:
     """A rule that is True in the honest build, and False in the one that is planted on it."""
 
     def __init__(self, name: str, **more: Any) -> None:
-        setattr(self, _PLANTED, {name: _Seed(lambda rules, rule: _replaced(rules, rule, False), more)})
+        setattr(self, _PLANTED, {name: _Seed(lambda rules, rule: type("Broken", (rules,), {rule: False}), more)})
 
     def __get__(self, rules: object, owner: type | None = None) -> bool:
         """What the honest build does."""
         return True
 
 
-def _replaced(rules: type[Any], rule: str, by: Any) -> type[Any]:
-    return type(f"{rules.__name__}_{rule}", (rules,), {rule: by})
+def broken(rules: type[R], **others: Any) -> type[R]:
+    """A class of these rules in which each of those named is another: a function that takes its place, or an answer.
+
+    Raises TypeError for a name that is no rule of theirs.
+    """
+    wrong = [rule for rule in others if not callable(getattr(rules, rule, None))]
+    if wrong:
+        raise TypeError(f"{rules.__qualname__} has no rule {wrong[0]}")
+    by = {rule: one if callable(one) else _always(one) for rule, one in others.items()}
+    return type("Broken", (rules,), by)
+
+
+def _always(answer: Any) -> Callable[..., Any]:
+    return lambda *_, **__: answer
 
 
 def _changed(knobs: Any, scales: Mapping[str, Fraction], others: Mapping[str, Any]) -> Any:
@@ -108,16 +124,23 @@ def _changed(knobs: Any, scales: Mapping[str, Fraction], others: Mapping[str, An
 
 def planted(*modules: ModuleType) -> Mapping[str, Mutant]:
     """All bugs that these modules plant: those with a number first, in its order, and then the others as they stand."""
-    found = {
-        name: Mutant(rules=seed.broken(rules, rule), **seed.more)
-        for module in modules
-        for rules in vars(module).values()
-        if isinstance(rules, type) and rules.__module__ == module.__name__
-        for rule, place in (("", rules), *vars(rules).items())
-        for name, seed in getattr(place, "__dict__", {}).get(_PLANTED, {}).items()
-    }
+    found: dict[str, Mutant] = {}
+    for module in modules:
+        for rules in vars(module).values():
+            if isinstance(rules, type) and rules.__module__ == module.__name__:
+                for rule, place in (("", rules), *vars(rules).items()):
+                    for name, seed in getattr(place, "__dict__", {}).get(_PLANTED, {}).items():
+                        found[name] = _mutant(name, seed, rules, rule, found.get(name))
     numbered = sorted(name for name in found if name[0].isdigit())
     return {name: found[name] for name in (*numbered, *(name for name in found if name not in numbered))}
+
+
+def _mutant(name: str, seed: _Seed, rules: type[Any], rule: str, before: Mutant | None) -> Mutant:
+    """The bug, or the one ``before`` with one rule more that it breaks."""
+    if before is not None:
+        return msgspec.structs.replace(before, rules=seed.broken(cast("type[Any]", before.rules), rule), **seed.more)
+    said = known(name)
+    return Mutant(rules=seed.broken(rules, rule), **{**(said._asdict() if said else {}), **seed.more})
 
 
 class MutantTable(Generic[K, R]):

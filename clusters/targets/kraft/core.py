@@ -9,7 +9,7 @@ Source: Apache Kafka 3.3.1, KafkaRaftClient (initialize, poll) and QuorumState (
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from dethrone.clusters.targets.kit.core import FAR, KitCore
 from dethrone.clusters.targets.kit.files import Unreadable, file_of
@@ -44,7 +44,7 @@ from dethrone.clusters.targets.kraft.node import (
 )
 from dethrone.clusters.targets.kraft.requests import drive, on_requests_timer, on_send_failed
 from dethrone.clusters.targets.kraft.rules import CANDIDATE, FOLLOWER, LEADER, RESIGNED, UNATTACHED, VOTED, Rules, Start
-from dethrone.clusters.targets.kraft.status import glance, status
+from dethrone.clusters.targets.kraft.status import glance, shown
 from dethrone.clusters.targets.kraft.storage import QuorumState
 from dethrone.clusters.targets.kraft.transitions import become_resigned
 from dethrone.clusters.targets.kraft.voting import (
@@ -55,19 +55,7 @@ from dethrone.clusters.targets.kraft.voting import (
     on_vote_answer,
     on_vote_request,
 )
-from dethrone.harness.core.clock import Clocks
-from dethrone.harness.core.machine import (
-    SHUTDOWN,
-    Await,
-    CoreStatus,
-    DiskDone,
-    DiskImage,
-    DiskOp,
-    Fsync,
-    Glance,
-    SendFailed,
-    Unlink,
-)
+from dethrone.harness.core.machine import SHUTDOWN, Await, DiskDone, DiskImage, DiskOp, Fsync, SendFailed, Unlink
 
 
 def on_shutdown(n: Node) -> None:
@@ -103,6 +91,8 @@ class KraftCore(KitCore[Node]):
         LINGER: on_linger_timer,
         SHUTDOWN: on_shutdown,
     }
+    REQUESTS = (on_request,)
+    SHOWN = (glance, shown)
     ILLEGAL = (IllegalTransition,)
 
     def __init__(self, node: str, members: tuple[str, ...], knobs: KraftKnobs, rules: Rules) -> None:
@@ -143,10 +133,6 @@ class KraftCore(KitCore[Node]):
         elif timer == QUORUM and n.leading is not None and now < n.leading.quorum_at < FAR:
             n.arm(QUORUM, n.leading.quorum_at)
 
-    def on_request(self, request: int, body: Any) -> None:
-        """Handle a client's request."""
-        on_request(self.node, request, body)
-
     def send_failed(self, event: SendFailed) -> None:
         """A connection is lost."""
         on_send_failed(self.node, event.to, getattr(event.body, "correlation_id", None))
@@ -159,14 +145,6 @@ class KraftCore(KitCore[Node]):
         """The state changed: the one write of it."""
         if self.node.mark >= 0:
             self.node.write_state()
-
-    def status(self, now: Clocks) -> CoreStatus:
-        """The observer record."""
-        return status(self.node, now)
-
-    def glance(self) -> Glance:
-        """Its main fields."""
-        return glance(self.node)
 
 
 def _load(n: Node, disk: DiskImage) -> tuple[QuorumState, str]:

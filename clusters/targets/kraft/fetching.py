@@ -10,23 +10,9 @@ Source: Apache Kafka 3.3.1, KafkaRaftClient (handleFetchRequest, tryCompleteFetc
 
 from __future__ import annotations
 
-from dethrone.clusters.targets.kraft.answers import answer
-from dethrone.clusters.targets.kraft.leader import advance, restart_quorum_check
+from dethrone.clusters.targets.kraft.leader import advance, answer, restart_quorum_check
 from dethrone.clusters.targets.kraft.leading import FAR, Leading, Parked, Replica
-from dethrone.clusters.targets.kraft.messages import (
-    BROKER_NOT_AVAILABLE,
-    FENCED_LEADER_EPOCH,
-    INCONSISTENT_CLUSTER_ID,
-    INVALID_REQUEST,
-    NONE,
-    NOT_LEADER_OR_FOLLOWER,
-    UNKNOWN_LEADER_EPOCH,
-    CurrentLeader,
-    EpochEnd,
-    ErrorCode,
-    FetchRequest,
-    FetchResponse,
-)
+from dethrone.clusters.targets.kraft.messages import CurrentLeader, EpochEnd, ErrorCode, FetchRequest, FetchResponse
 from dethrone.clusters.targets.kraft.node import PARKED, Node
 from dethrone.clusters.targets.kraft.transitions import fetch_error
 
@@ -35,7 +21,7 @@ def on_fetch(n: Node, src: str, m: FetchRequest) -> None:
     """Rows 1 to 10 of the table."""
     lead = n.leading
     code = _refusal(n, m)
-    if code != NONE or lead is None:
+    if code != "NONE" or lead is None:
         n.note("fetch", {"replica": src, "offset": m.fetch_offset, "epoch": m.current_leader_epoch, "result": code})
         n.send(src, fetch_error(n, m.correlation_id, code))
         return
@@ -48,7 +34,7 @@ def on_fetch(n: Node, src: str, m: FetchRequest) -> None:
             n.note("diverging", {"replica": src, "epoch": own[0], "end": own[1]})
             end = EpochEnd(*own)
             leads = CurrentLeader(n.me, n.epoch)
-            n.send(src, FetchResponse(m.correlation_id, NONE, lead.hw, 0, leads, diverging_epoch=end))
+            n.send(src, FetchResponse(m.correlation_id, "NONE", lead.hw, 0, leads, diverging_epoch=end))
             return
     _progress(n, lead, replica, src, m)
     if n.leading is not lead:
@@ -65,15 +51,15 @@ def on_fetch(n: Node, src: str, m: FetchRequest) -> None:
 
 def _refusal(n: Node, m: FetchRequest) -> ErrorCode:
     if m.cluster_id != n.knobs.cluster_id:
-        return INCONSISTENT_CLUSTER_ID
+        return "INCONSISTENT_CLUSTER_ID"
     if m.max_wait_ms < 0 or m.fetch_offset < 0 or not 0 <= m.last_fetched_epoch <= m.current_leader_epoch:
-        return INVALID_REQUEST
+        return "INVALID_REQUEST"
     epoch = m.current_leader_epoch
     if epoch != n.epoch:
-        return FENCED_LEADER_EPOCH if epoch < n.epoch else UNKNOWN_LEADER_EPOCH
+        return "FENCED_LEADER_EPOCH" if epoch < n.epoch else "UNKNOWN_LEADER_EPOCH"
     if n.leading is None:
-        return NOT_LEADER_OR_FOLLOWER
-    return BROKER_NOT_AVAILABLE if n.shutting_down else NONE
+        return "NOT_LEADER_OR_FOLLOWER"
+    return "BROKER_NOT_AVAILABLE" if n.shutting_down else "NONE"
 
 
 def _heard(n: Node, lead: Leading, peer: int) -> None:
@@ -97,7 +83,7 @@ def _progress(n: Node, lead: Leading, peer: int, src: str, m: FetchRequest) -> N
     replica.acknowledged = True
     if replica.end != m.fetch_offset:
         replica.end = m.fetch_offset
-        n.note("fetch", {"replica": src, "offset": m.fetch_offset, "epoch": m.last_fetched_epoch, "result": NONE})
+        n.note("fetch", {"replica": src, "offset": m.fetch_offset, "epoch": m.last_fetched_epoch, "result": "NONE"})
         advance(n, lead)
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dethrone.clusters.targets.kraft.hearing import common
 from dethrone.clusters.targets.kraft.leader import set_commit
-from dethrone.clusters.targets.kraft.messages import NOBODY, NONE, EpochEnd, FetchResponse, Record
+from dethrone.clusters.targets.kraft.messages import NOBODY, EpochEnd, FetchResponse, Record
 from dethrone.clusters.targets.kraft.node import IllegalTransition, Node
 from dethrone.clusters.targets.kraft.requests import answered, drive, failed, fetch
 from dethrone.clusters.targets.kraft.rules import FOLLOWER
@@ -22,7 +22,7 @@ def on_fetch_answer(n: Node, src: str, m: FetchResponse) -> None:
     awaited = answered(n, src, m.correlation_id)
     leads = m.current_leader
     peer = n.ids.get(src, NOBODY)
-    steady = m.error_code == NONE and leads.leader_epoch == n.epoch and leads.leader_id == n.leader == peer
+    steady = m.error_code == "NONE" and leads.leader_epoch == n.epoch and leads.leader_id == n.leader == peer
     if not steady:
         usable = common(n, m.error_code, leads.leader_epoch, leads.leader_id, "fetch_answer")
         if not usable:

@@ -11,13 +11,7 @@ handleBeginQuorumEpochRequest, handleEndQuorumEpochRequest, endEpochElectionBack
 from __future__ import annotations
 
 from dethrone.clusters.targets.kraft.messages import (
-    FENCED_LEADER_EPOCH,
-    INCONSISTENT_VOTER_SET,
     NOBODY,
-    NONE,
-    NOT_LEADER_OR_FOLLOWER,
-    UNKNOWN_LEADER_EPOCH,
-    UNKNOWN_SERVER_ERROR,
     BeginQuorumEpochRequest,
     BeginQuorumEpochResponse,
     EndQuorumEpochRequest,
@@ -57,14 +51,14 @@ def adopt(n: Node, epoch: int, leader: int, cause: str) -> bool:
 
 def common(n: Node, code: ErrorCode, epoch: int, leader: int, cause: str) -> bool:
     """The rule for every answer: whether it is to be processed further (its code is NONE then)."""
-    if n.rules.is_stale(epoch, n.epoch) or code == UNKNOWN_LEADER_EPOCH:
+    if n.rules.is_stale(epoch, n.epoch) or code == "UNKNOWN_LEADER_EPOCH":
         return False
-    if epoch != n.epoch or code in (FENCED_LEADER_EPOCH, NOT_LEADER_OR_FOLLOWER):
+    if epoch != n.epoch or code in ("FENCED_LEADER_EPOCH", "NOT_LEADER_OR_FOLLOWER"):
         adopt(n, epoch, leader, cause)
         return False
     if leader not in (NOBODY, n.leader) and not adopt(n, epoch, leader, cause):
         return False
-    return code == NONE
+    return code == "NONE"
 
 
 # --- announcements --------------------------------------------------------------------------------------------------
@@ -82,7 +76,7 @@ def on_end_epoch(n: Node, src: str, m: EndQuorumEpochRequest) -> None:
     code = _announced(n, m.leader_id, m.leader_epoch, "end_quorum_epoch")
     n.note("end_epoch_received", {"from": src, "epoch": m.leader_epoch, "code": code})
     n.send(src, EndQuorumEpochResponse(m.correlation_id, code, n.leader, n.epoch))
-    if code == NONE and n.state == FOLLOWER and n.leader == m.leader_id and not n.observer:
+    if code == "NONE" and n.state == FOLLOWER and n.leader == m.leader_id and not n.observer:
         n.start_fetch_timer(n.knobs.ns(succession_ms(n, m.preferred_successors)))
 
 
@@ -96,10 +90,10 @@ def succession_ms(n: Node, successors: tuple[int, ...]) -> int:
 
 def _announced(n: Node, leader: int, epoch: int, cause: str) -> ErrorCode:
     if n.rules.is_stale(epoch, n.epoch):
-        return FENCED_LEADER_EPOCH
+        return "FENCED_LEADER_EPOCH"
     if n.observer or leader not in n.voters:
-        return INCONSISTENT_VOTER_SET
-    return NONE if adopt(n, epoch, leader, cause) else UNKNOWN_SERVER_ERROR
+        return "INCONSISTENT_VOTER_SET"
+    return "NONE" if adopt(n, epoch, leader, cause) else "UNKNOWN_SERVER_ERROR"
 
 
 def on_begin_answer(n: Node, src: str, m: BeginQuorumEpochResponse) -> None:
@@ -130,6 +124,6 @@ def _retry(n: Node, src: str, code: ErrorCode) -> None:
     connection = n.connections.get(peer)
     if connection is None or connection.awaits:
         return
-    if code != NONE:
+    if code != "NONE":
         failed(n, peer)
     drive(n)

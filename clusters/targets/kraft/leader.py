@@ -1,10 +1,12 @@
-"""The leader's side apart from fetches: taking office, appending, the high watermark, the check of its quorum.
+"""The leader's side: taking office, appending, answers, the high watermark, the check of its quorum.
 
 Guarantees: an epoch opens with a record of its own, without which nothing could be committed in it; the high watermark
 moves only by records of the own epoch that a majority of the voters holds, and a client is answered when it passes its
-record; a leader counts itself only up to what its own disk holds. Out of scope: answering fetches (`fetching`).
+record; a leader counts itself only up to what its own disk holds. A parked fetch is answered once. Out of scope: which
+fetches are valid (`fetching`).
 
-Source: Apache Kafka 3.3.1, LeaderState and BatchAccumulator; 3.7 for the check of the quorum (KAFKA-15489).
+Source: Apache Kafka 3.3.1, LeaderState, BatchAccumulator, KafkaRaftClient (buildFetchResponse) and FetchPurgatory; 3.7
+for the check of the quorum (KAFKA-15489).
 """
 
 from __future__ import annotations
@@ -12,13 +14,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dethrone.clusters.targets.client_api import Append, Ok, Put
-from dethrone.clusters.targets.kraft.answers import wake
 from dethrone.clusters.targets.kraft.leading import FAR, Leading, Replica
-from dethrone.clusters.targets.kraft.messages import NOBODY, UNKNOWN_OFFSET, Command, LeaderChange, Record
+from dethrone.clusters.targets.kraft.messages import (
+    NOBODY,
+    UNKNOWN_OFFSET,
+    Command,
+    CurrentLeader,
+    FetchRequest,
+    FetchResponse,
+    LeaderChange,
+    Record,
+)
 from dethrone.clusters.targets.kraft.node import QUORUM, IllegalTransition, Node
 from dethrone.clusters.targets.kraft.requests import drive
 from dethrone.clusters.targets.kraft.rules import LEADER
 from dethrone.clusters.targets.kraft.transitions import become_resigned, say
+from dethrone.harness.core.machine import Send
 
 # --- taking office --------------------------------------------------------------------------------------------------
 
@@ -90,6 +101,26 @@ def on_log_written(n: Node) -> None:
     if own is not None and n.log.durable > own.end:
         own.end = n.log.durable
         advance(n, lead)
+
+
+# --- answers to valid fetches, at once or after they were parked ----------------------------------------------------
+
+
+def answer(n: Node, lead: Leading, src: str, m: FetchRequest) -> None:
+    """Records from there on, committed or not, and the high watermark."""
+    offset = m.fetch_offset
+    records = tuple(n.log.entries[offset : offset + n.knobs.max_records_per_fetch])
+    leads = CurrentLeader(n.me, n.epoch)
+    n.out.append(Send(src, FetchResponse(m.correlation_id, "NONE", lead.hw, 0, leads, records=records)))
+
+
+def wake(n: Node, lead: Leading, *, everybody: bool = False) -> None:
+    """Answer the parked fetches for which there is something new now."""
+    end = n.log.end
+    for peer, parked in list(lead.parked.items()):
+        if everybody or parked.request.fetch_offset < end:
+            del lead.parked[peer]
+            answer(n, lead, parked.src, parked.request)
 
 
 # --- the high watermark ---------------------------------------------------------------------------------------------

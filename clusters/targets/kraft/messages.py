@@ -10,21 +10,11 @@ Source: Apache Kafka 3.3.1, VoteRequest, BeginQuorumEpochRequest, EndQuorumEpoch
 
 from __future__ import annotations
 
-from typing import Annotated, Final, Literal
+from typing import Annotated, Literal
 
 import msgspec
 
 from dethrone.clusters.targets.client_api import Append, Cas, Get, Put
-
-NONE: Final = "NONE"
-INCONSISTENT_CLUSTER_ID: Final = "INCONSISTENT_CLUSTER_ID"
-INVALID_REQUEST: Final = "INVALID_REQUEST"
-FENCED_LEADER_EPOCH: Final = "FENCED_LEADER_EPOCH"
-UNKNOWN_LEADER_EPOCH: Final = "UNKNOWN_LEADER_EPOCH"
-INCONSISTENT_VOTER_SET: Final = "INCONSISTENT_VOTER_SET"
-NOT_LEADER_OR_FOLLOWER: Final = "NOT_LEADER_OR_FOLLOWER"
-BROKER_NOT_AVAILABLE: Final = "BROKER_NOT_AVAILABLE"
-UNKNOWN_SERVER_ERROR: Final = "UNKNOWN_SERVER_ERROR"
 
 ErrorCode = Literal[
     "NONE",

@@ -16,15 +16,12 @@ from typing import Any
 from dethrone.clusters.targets.kit.core import KitNode
 from dethrone.clusters.targets.kit.machine import Machine
 from dethrone.clusters.targets.kraft.knobs import KraftKnobs
-from dethrone.clusters.targets.kraft.leading import Leading, Resigning
-from dethrone.clusters.targets.kraft.log import Log
+from dethrone.clusters.targets.kraft.leading import FAR, Leading, Resigning
 from dethrone.clusters.targets.kraft.messages import NOBODY
 from dethrone.clusters.targets.kraft.rules import RESIGNED, UNATTACHED, VOTED, Position, Rules
-from dethrone.clusters.targets.kraft.storage import QuorumState, Voter, state_ops
+from dethrone.clusters.targets.kraft.storage import Log, QuorumState, Voter, state_ops
 from dethrone.harness.core.clock import Ns
 from dethrone.harness.core.machine import Await, Disk, DiskOp, Note, SetTimer
-
-FAR: Ns = 1 << 62
 
 ELECTION, FETCH, BACKOFF, QUORUM = "election", "fetch", "backoff", "check_quorum"
 REQUESTS, PARKED, LINGER = "requests", "parked", "linger"

@@ -9,7 +9,7 @@ Source: Apache Kafka 3.3.1, RequestManager and the poll methods of KafkaRaftClie
 
 from __future__ import annotations
 
-from dethrone.clusters.targets.kraft.leading import Resigning
+from dethrone.clusters.targets.kraft.leading import FAR
 from dethrone.clusters.targets.kraft.messages import (
     NOBODY,
     PARTITION,
@@ -18,7 +18,7 @@ from dethrone.clusters.targets.kraft.messages import (
     FetchRequest,
     VoteRequest,
 )
-from dethrone.clusters.targets.kraft.node import FAR, REQUESTS, Connection, Node
+from dethrone.clusters.targets.kraft.node import REQUESTS, Connection, Node
 from dethrone.clusters.targets.kraft.rules import CANDIDATE, FOLLOWER, LEADER, RESIGNED, UNATTACHED
 from dethrone.harness.core.machine import Send
 
@@ -87,11 +87,7 @@ def _fetch_from_any(n: Node) -> None:
 def _ask_for_votes(n: Node) -> None:
     epoch, end = n.rules.last_position(n.log.last_term, n.log.end, n.epoch)
     for peer in n.electorate:
-        if peer in n.votes:
-            continue
-        connection = _free(n, peer)
-        if connection is not None:
-            _under_way(n, connection)
+        if peer not in n.votes and _begins(n, peer):
             request = VoteRequest(n.correlation, n.knobs.cluster_id, PARTITION, n.epoch, n.me, epoch, end)
             n.note("vote_request_sent", {"to": n.names[peer], "epoch": n.epoch, "log": (epoch, end)})
             n.send(n.names[peer], request)
@@ -102,11 +98,7 @@ def _announce(n: Node) -> None:
     if lead is None:
         return
     for peer in n.rules.notified(n.others):
-        if lead.voters[peer].acknowledged:
-            continue
-        connection = _free(n, peer)
-        if connection is not None:
-            _under_way(n, connection)
+        if not lead.voters[peer].acknowledged and _begins(n, peer):
             n.note("begin_epoch_sent", {"to": n.names[peer], "epoch": n.epoch})
             n.send(n.names[peer], BeginQuorumEpochRequest(n.correlation, n.me, n.epoch))
 
@@ -116,17 +108,12 @@ def _resign(n: Node) -> None:
     if resigning is None:
         return
     for peer in n.others:
-        if peer in resigning.acknowledged:
-            continue
-        connection = _free(n, peer)
-        if connection is not None:
-            _under_way(n, connection)
-            n.note("end_epoch_sent", {"to": n.names[peer], "epoch": n.epoch, "successors": _names(n, resigning)})
+        if peer not in resigning.acknowledged and _begins(n, peer):
+            n.note(
+                "end_epoch_sent",
+                {"to": n.names[peer], "epoch": n.epoch, "successors": [n.names[peer] for peer in resigning.successors]},
+            )
             n.send(n.names[peer], EndQuorumEpochRequest(n.correlation, n.me, n.epoch, resigning.successors))
-
-
-def _names(n: Node, resigning: Resigning) -> list[str]:
-    return [n.names[peer] for peer in resigning.successors]
 
 
 # --- connections ----------------------------------------------------------------------------------------------------
@@ -147,6 +134,14 @@ def _free(n: Node, peer: int) -> Connection | None:
     elif connection.awaits or connection.due > n.mono:
         return None
     return connection
+
+
+def _begins(n: Node, peer: int) -> bool:
+    """Whether a request to this peer may leave now: then it is the one under way."""
+    connection = _free(n, peer)
+    if connection is not None:
+        _under_way(n, connection)
+    return connection is not None
 
 
 def _under_way(n: Node, connection: Connection) -> None:

@@ -12,13 +12,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from dethrone.clusters.targets.kit.core import status_of
-from dethrone.clusters.targets.kraft.leading import NEVER, Replica
+from dethrone.clusters.targets.kraft.leading import FAR, NEVER, Replica
 from dethrone.clusters.targets.kraft.messages import UNKNOWN_OFFSET
-from dethrone.clusters.targets.kraft.node import BACKOFF, ELECTION, FAR, FETCH, QUORUM, Node
+from dethrone.clusters.targets.kraft.node import BACKOFF, ELECTION, FETCH, QUORUM, Node
 from dethrone.clusters.targets.kraft.rules import UNATTACHED
-from dethrone.harness.core.clock import MS, Clocks
-from dethrone.harness.core.machine import CoreStatus, Glance
+from dethrone.harness.core.clock import MS
+from dethrone.harness.core.machine import Glance
 
 
 def glance(n: Node) -> Glance:
@@ -29,17 +28,11 @@ def glance(n: Node) -> Glance:
     return n.state, n.epoch, n.who(n.leader), n.who(n.voted), end, n.commit
 
 
-def status(n: Node, now: Clocks) -> CoreStatus:
-    """The observer record as of ``now``."""
-    n.mono, n.wall = now.mono, now.wall
+def shown(n: Node) -> dict[str, Any]:
+    """The other fields of the observer record."""
     lead = n.leading
-    return status_of(
-        glance(n),
-        hw=n.commit if lead is None else (None if lead.hw == UNKNOWN_OFFSET else lead.hw),
-        timers=_timers(n),
-        counters=dict(n.counters),
-        extra=_extra(n),
-    )
+    hw = n.commit if lead is None else (None if lead.hw == UNKNOWN_OFFSET else lead.hw)
+    return {"hw": hw, "timers": _timers(n), "extra": _extra(n)}
 
 
 def _timers(n: Node) -> dict[str, int]:

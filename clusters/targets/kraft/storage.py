@@ -4,7 +4,8 @@ Guarantees: ``quorum-state`` is replaced atomically (write a temporary, fsync, r
 no checksum, so only content that is not a JSON object of the right shape is detected (`Unreadable`). Out of scope:
 snapshots and segments.
 
-Source: Apache Kafka 3.3.1, FileBasedStateStore and QuorumStateData; the log's framing is ours.
+Source: Apache Kafka 3.3.1, FileBasedStateStore, QuorumStateData and ReplicatedLog (endOffsetForEpoch,
+truncateToEndOffset); the log's framing is ours.
 """
 
 from __future__ import annotations
@@ -13,12 +14,12 @@ import msgspec
 
 from dethrone.clusters.targets.kit import files
 from dethrone.clusters.targets.kit.files import Recovered, Unreadable
+from dethrone.clusters.targets.kit.log import EntryLog
 from dethrone.clusters.targets.kraft.messages import NOBODY, Command, Int32, Int64, Record
 from dethrone.harness.core.machine import DiskOp
 
 DIRECTORY = "__cluster_metadata-0"
 STATE = f"{DIRECTORY}/quorum-state"
-STATE_TEMPORARY = f"{DIRECTORY}/quorum-state.tmp"
 LOG = f"{DIRECTORY}/00000000000000000000.log"
 
 
@@ -97,10 +98,26 @@ def record_bytes(record: Record) -> tuple[bytes, str]:
     return files.log_record(record.offset, record.epoch, _encode_command(record.command))
 
 
+class Log(EntryLog[Record]):
+    """The log in memory: offsets start at 0, and the log end offset ``end`` is exclusive."""
+
+    def __init__(self, *, sync: bool = True) -> None:
+        super().__init__(LOG, sync=sync)
+
+    def record(self, entry: Record) -> tuple[bytes, str]:
+        """See `EntryLog`."""
+        return record_bytes(entry)
+
+    def term_of(self, entry: Record) -> int:
+        """Its epoch."""
+        return entry.epoch
+
+
 def read_log(content: bytes) -> Recovered[Record]:
     """The log in the file's content; offsets start at 0."""
-    return files.read_log(content, _record, path=LOG, first=0)
-
-
-def _record(offset: int, epoch: int, command: bytes) -> Record:
-    return Record(offset, epoch, _command_decoder.decode(command))
+    return files.read_log(
+        content,
+        lambda offset, epoch, command: Record(offset, epoch, _command_decoder.decode(command)),
+        path=LOG,
+        first=0,
+    )

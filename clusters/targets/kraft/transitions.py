@@ -11,13 +11,7 @@ from __future__ import annotations
 
 from dethrone.clusters.targets.client_api import Failed, Get, Unknown
 from dethrone.clusters.targets.kraft.leading import Leading, Resigning
-from dethrone.clusters.targets.kraft.messages import (
-    NOBODY,
-    NOT_LEADER_OR_FOLLOWER,
-    CurrentLeader,
-    ErrorCode,
-    FetchResponse,
-)
+from dethrone.clusters.targets.kraft.messages import NOBODY, CurrentLeader, ErrorCode, FetchResponse
 from dethrone.clusters.targets.kraft.node import IllegalTransition, Node
 from dethrone.clusters.targets.kraft.requests import drive
 from dethrone.clusters.targets.kraft.rules import CANDIDATE, FOLLOWER, LEADER, RESIGNED, UNATTACHED, VOTED
@@ -110,7 +104,7 @@ def _leave(n: Node, lead: Leading, cause: str) -> None:
         {"why": cause, "pending_writes": len(lead.waiting) + len(lead.unappended), "pending_reads": len(lead.reads)},
     )
     for parked in lead.parked.values():
-        n.send(parked.src, fetch_error(n, parked.request.correlation_id, NOT_LEADER_OR_FOLLOWER))
+        n.send(parked.src, fetch_error(n, parked.request.correlation_id, "NOT_LEADER_OR_FOLLOWER"))
     for offset, request in lead.waiting.items():
         if type(n.log.entries[offset].command) is Get:
             n.reply(request, Failed("stopped leading before the read was committed"))

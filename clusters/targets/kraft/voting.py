@@ -10,18 +10,7 @@ from __future__ import annotations
 
 from dethrone.clusters.targets.kraft.hearing import common
 from dethrone.clusters.targets.kraft.leader import become_leader
-from dethrone.clusters.targets.kraft.messages import (
-    FENCED_LEADER_EPOCH,
-    INCONSISTENT_CLUSTER_ID,
-    INCONSISTENT_VOTER_SET,
-    INVALID_REQUEST,
-    NOBODY,
-    NONE,
-    ErrorCode,
-    VotePartition,
-    VoteRequest,
-    VoteResponse,
-)
+from dethrone.clusters.targets.kraft.messages import NOBODY, ErrorCode, VotePartition, VoteRequest, VoteResponse
 from dethrone.clusters.targets.kraft.node import BACKOFF, Node, waits_to_campaign
 from dethrone.clusters.targets.kraft.requests import answered, drive, failed, still_possible
 from dethrone.clusters.targets.kraft.rules import CANDIDATE, FOLLOWER, UNATTACHED
@@ -82,7 +71,7 @@ def on_vote_answer(n: Node, src: str, m: VoteResponse) -> None:
     answered(n, src, m.correlation_id)
     peer = n.ids.get(src, NOBODY)
     partition = m.partition
-    if m.error_code != NONE or partition is None:
+    if m.error_code != "NONE" or partition is None:
         n.note("vote_answer", {"peer": src, "term": n.epoch, "granted": False, "counted": False, "code": m.error_code})
         failed(n, peer)
         return
@@ -111,7 +100,7 @@ def on_vote_answer(n: Node, src: str, m: VoteResponse) -> None:
         n.votes.setdefault(peer, False)
     elif n.state == CANDIDATE:
         connection = n.connections.get(peer)
-        if connection is not None and not connection.awaits and partition.error_code != NONE:
+        if connection is not None and not connection.awaits and partition.error_code != "NONE":
             failed(n, peer)
     _tally(n)
 
@@ -166,22 +155,22 @@ def on_vote_request(n: Node, src: str, m: VoteRequest) -> None:
     if row == 1:
         n.send(src, VoteResponse(m.correlation_id, code))
     else:
-        n.send(src, VoteResponse(m.correlation_id, NONE, VotePartition(code, n.leader, n.epoch, granted)))
+        n.send(src, VoteResponse(m.correlation_id, "NONE", VotePartition(code, n.leader, n.epoch, granted)))
 
 
 def _refusal(n: Node, m: VoteRequest) -> tuple[int, ErrorCode]:
     """The row that refuses before the vote is looked at; 0: none does."""
     if m.cluster_id != n.knobs.cluster_id:
-        return 1, INCONSISTENT_CLUSTER_ID
+        return 1, "INCONSISTENT_CLUSTER_ID"
     if m.last_offset < 0 or m.last_offset_epoch < 0 or m.last_offset_epoch >= m.candidate_epoch:
-        return 2, INVALID_REQUEST
+        return 2, "INVALID_REQUEST"
     if n.rules.is_stale(m.candidate_epoch, n.epoch):
-        return 3, FENCED_LEADER_EPOCH
+        return 3, "FENCED_LEADER_EPOCH"
     if m.candidate_id < 0:
-        return 4, INVALID_REQUEST
+        return 4, "INVALID_REQUEST"
     if n.observer or m.candidate_id not in n.electorate:
-        return 5, INCONSISTENT_VOTER_SET
-    return 0, NONE
+        return 5, "INCONSISTENT_VOTER_SET"
+    return 0, "NONE"
 
 
 def _restart_timers(n: Node) -> None:

@@ -24,7 +24,6 @@ from typing import Any, Literal
 from dethrone.clusters.targets.kit.witness import DiskWatch, RecordLogWatch, StateFileWatch, log_parser
 from dethrone.clusters.targets.kraft.messages import (
     NOBODY,
-    NONE,
     BeginQuorumEpochRequest,
     BeginQuorumEpochResponse,
     EndQuorumEpochResponse,
@@ -89,7 +88,7 @@ class KraftWitness(DiskWatch[QuorumState]):
             if body.last_fetched_epoch == epoch:
                 return self.acks(epoch, body.fetch_offset, to)
         elif kind is FetchResponse:
-            if body.error_code == NONE:
+            if body.error_code == "NONE":
                 return self._leads(body.current_leader.leader_epoch, body.high_watermark)
             return self.answers(body.current_leader.leader_epoch, to)
         elif kind is VoteResponse:

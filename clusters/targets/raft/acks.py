@@ -45,7 +45,7 @@ def on_append_reply(n: Node, src: str, m: AppendReply) -> None:
         elif p.next <= match:
             p.next = match + 1
     elif newest:
-        _mismatched(n, p, m)
+        _mismatched(p, m)
     if p.next <= n.log.end and p.inflight_at == NEVER and not lead.stuck and src in lead.progress:
         send_entries(n, src, p, new_round(n, lead))
     if lead.reads:
@@ -67,9 +67,8 @@ def _matched(n: Node, lead: Leading, src: str, p: Progress, match: int) -> None:
         membership.on_match(n, lead, src, p)
 
 
-def _mismatched(n: Node, p: Progress, m: AppendReply) -> None:
+def _mismatched(p: Progress, m: AppendReply) -> None:
     """The follower's log differs before ``next``: go back, by its hint or one by one."""
-    del n
     back = p.next - 1
     if 0 < m.conflict_index < back:
         back = m.conflict_index

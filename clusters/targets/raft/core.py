@@ -8,7 +8,7 @@ Source: Raft paper, figure 2.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from dethrone.clusters.targets.kit.core import KitCore
 from dethrone.clusters.targets.kit.files import file_of
@@ -33,20 +33,11 @@ from dethrone.clusters.targets.raft.node import CANDIDATE, ELECTION, HEARTBEAT, 
 from dethrone.clusters.targets.raft.prevote import on_pre_vote, on_pre_vote_reply
 from dethrone.clusters.targets.raft.quorum_check import on_heartbeat_timer, tick
 from dethrone.clusters.targets.raft.rules import Rules
-from dethrone.clusters.targets.raft.status import glance, status
+from dethrone.clusters.targets.raft.status import glance, shown
 from dethrone.clusters.targets.raft.storage import HardState
 from dethrone.clusters.targets.raft.transfer import on_deadline as on_transfer_deadline
 from dethrone.clusters.targets.raft.transfer import on_timeout_now
-from dethrone.harness.core.clock import Clocks
-from dethrone.harness.core.machine import (
-    Await,
-    CoreStatus,
-    DiskDone,
-    DiskImage,
-    DiskOp,
-    Fsync,
-    Glance,
-)
+from dethrone.harness.core.machine import Await, DiskDone, DiskImage, DiskOp, Fsync
 
 
 class RaftCore(KitCore[Node]):
@@ -67,6 +58,8 @@ class RaftCore(KitCore[Node]):
         RETRY: on_retry_timer,
         TRANSFER: on_transfer_deadline,
     }
+    REQUESTS = (on_request,)
+    SHOWN = (glance, shown)
 
     def __init__(self, node: str, members: tuple[str, ...], knobs: RaftKnobs, rules: Rules) -> None:
         self.node = Node(node, members, knobs, rules)
@@ -97,10 +90,6 @@ class RaftCore(KitCore[Node]):
         if timer != HEARTBEAT:
             tick(self.node, late=True)
 
-    def on_request(self, request: int, body: Any) -> None:
-        """Handle a client's request."""
-        on_request(self.node, request, body)
-
     def disk_done(self, done: DiskDone) -> None:
         """A batch succeeded or failed."""
         _disk_done(self.node, done)
@@ -112,14 +101,6 @@ class RaftCore(KitCore[Node]):
             n.write_vote()
             if not n.knobs.persist and n.role == CANDIDATE and n.me not in n.votes:
                 on_own_vote(n)
-
-    def status(self, now: Clocks) -> CoreStatus:
-        """The observer record."""
-        return status(self.node, now)
-
-    def glance(self) -> Glance:
-        """Its main fields."""
-        return glance(self.node)
 
 
 def _load(n: Node, disk: DiskImage) -> HardState:

@@ -92,8 +92,7 @@ def on_request_vote(n: Node, src: str, m: RequestVote) -> None:
         _decide(n, src, m, rule=1)
         n.send(src, VoteReply(n.term, False, "lower_term"))
         return
-    force = n.rules.force_passes(force=m.force)
-    if n.holds_off() or n.rules.is_sticky(leads_or_hears=n.leads_or_hears(), force=force):
+    if n.holds_off() or n.rules.is_sticky(leads_or_hears=n.leads_or_hears(), force=m.force):
         n.note("vote_ignored", {"candidate": src, "term": m.term, "sticky": not n.holds_off()})
         if n.rules.answers_sticky():
             n.send(src, VoteReply(n.term, False, "sticky"))

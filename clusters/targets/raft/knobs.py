@@ -51,16 +51,6 @@ class RaftKnobs(Settings, frozen=True, kw_only=True):
     check_quorum_window: Annotated[Ns, time("", "of check_quorum; empty: election_timeout_max_ms")]
     sticky_window: Annotated[Ns, time("", "of stickiness; empty: election_timeout_min_ms")]
 
-    @property
-    def drift_num(self) -> int:
-        """Numerator of the bound on drift."""
-        return self.clock_drift_bound.numerator
-
-    @property
-    def drift_den(self) -> int:
-        """Its denominator."""
-        return self.clock_drift_bound.denominator
-
     def lease_allowed(self) -> str:
         """Why a lease read cannot be served with these knobs; empty when it can."""
         for name, on in (

@@ -11,6 +11,8 @@ Source: thesis 6.1-6.4 (clients); lock tokens after Kleppmann, "How to do distri
 from __future__ import annotations
 
 from collections.abc import Sequence
+from fractions import Fraction
+from math import ceil
 from typing import Any
 
 import msgspec
@@ -34,10 +36,10 @@ class Lock(msgspec.Struct, frozen=True, gc=False):
 
 
 class Machine(Values):
-    """What a node's applied entries add up to. ``drift``: the largest ratio of two clocks' rates, as (num, den).
+    """What a node's applied entries add up to. ``drift``: the largest ratio of two clocks' rates.
     ``rules``: the honest ones unless said otherwise."""
 
-    def __init__(self, drift: tuple[int, int] = (1, 1), rules: Rules | None = None) -> None:
+    def __init__(self, drift: Fraction = Fraction(1), rules: Rules | None = None) -> None:
         self.rules = Rules(KNOBS.parse({}, profile=None)) if rules is None else rules
         super().__init__()
         self.locks: dict[str, Lock] = {}
@@ -129,5 +131,4 @@ class Machine(Values):
 
     def _span(self, ttl_ms: int) -> Ns:
         """A time to live on this node's clock that no holder's clock outlasts."""
-        num, den = self.drift
-        return -(-ttl_ms * MS * num // den)
+        return ceil(ttl_ms * MS * self.drift)

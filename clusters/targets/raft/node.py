@@ -17,11 +17,10 @@ from dethrone.clusters.targets.client_api import Failed, Get, Holder, Unknown
 from dethrone.clusters.targets.kit.core import KitNode
 from dethrone.clusters.targets.raft.knobs import RaftKnobs
 from dethrone.clusters.targets.raft.leading import FAR, NEVER, Handover, Leading, PreRound, Progress
-from dethrone.clusters.targets.raft.log import Log
 from dethrone.clusters.targets.raft.machine import Machine
 from dethrone.clusters.targets.raft.messages import Config
 from dethrone.clusters.targets.raft.rules import Position, Rules
-from dethrone.clusters.targets.raft.storage import HardState, vote_ops
+from dethrone.clusters.targets.raft.storage import HardState, Log, vote_ops
 from dethrone.harness.core.clock import Ns
 from dethrone.harness.core.machine import Await, Disk, DiskOp, Note, SetTimer
 
@@ -40,7 +39,7 @@ class Node(KitNode):
         self.knobs = knobs
         self.rules = rules
         self.log = Log(Config(tuple(members)), sync=rules.syncs("log"))
-        self.machine = Machine((knobs.drift_num, knobs.drift_den), rules)
+        self.machine = Machine(knobs.clock_drift_bound, rules)
 
         self.term = 0
         self.voted_for: str | None = None
@@ -132,11 +131,8 @@ class Node(KitNode):
         self.leading = None
         self.overdue_at = FAR
         self.out.append(SetTimer(HEARTBEAT, None))
-        if self.rules.clears_leader_on_step_down():
-            self.leader = None
-            self.contact = NEVER
-        else:
-            self.contact = self.mono
+        self.leader = None  # or it would refuse its successor's pre-vote
+        self.contact = NEVER
         self.count("step_downs")
         self.become(FOLLOWER, why)
         self.reset_deadline()

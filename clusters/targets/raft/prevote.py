@@ -72,7 +72,7 @@ def on_pre_vote(n: Node, src: str, m: PreVote) -> None:
     n.note("prevote_decision", {"candidate": src, "reqTerm": m.req_term, "round": m.round, "row": row})
     if row == 1 and not n.rules.answers_lower_term():
         return
-    n.send(src, PreVoteReply(n.rules.pre_vote_reply_term(n.term), m.req_term, m.round, row == 5, row))
+    n.send(src, PreVoteReply(n.term, m.req_term, m.round, row == 5, row))
 
 
 def on_pre_vote_reply(n: Node, src: str, m: PreVoteReply) -> None:

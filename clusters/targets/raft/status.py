@@ -11,28 +11,21 @@ from __future__ import annotations
 
 from typing import Any
 
-from dethrone.clusters.targets.kit.core import status_of
 from dethrone.clusters.targets.raft.leading import NEVER
 from dethrone.clusters.targets.raft.node import ELECTION, FOLLOWER, HEARTBEAT, TRANSFER, Node
 from dethrone.clusters.targets.raft.quorum_check import quorum_age
 from dethrone.clusters.targets.raft.reads import lease_end
-from dethrone.harness.core.clock import MS, Clocks
-from dethrone.harness.core.machine import CoreStatus, Glance
+from dethrone.harness.core.clock import MS
+from dethrone.harness.core.machine import Glance
 
 
-def status(n: Node, now: Clocks) -> CoreStatus:
-    """The observer record as of ``now``."""
-    n.mono, n.wall = now.mono, now.wall
-    return status_of(
-        glance(n),
-        timers=_timers(n),
-        counters=dict(n.counters),
-        extra=_extra(n),
-    )
+def shown(n: Node) -> dict[str, Any]:
+    """The other fields of the observer record."""
+    return {"timers": _timers(n), "extra": _extra(n)}
 
 
 def glance(n: Node) -> Glance:
-    """The main fields of ``status``."""
+    """Its main fields."""
     end = (n.log.last_term, n.log.end)
     if n.votes_in_flight > 0:
         return FOLLOWER, n.durable.term, None, n.durable.voted_for, end, n.commit

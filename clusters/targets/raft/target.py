@@ -10,7 +10,7 @@ from __future__ import annotations
 from dethrone.clusters.targets.client_api import ClientRequest, StateRequest
 from dethrone.clusters.targets.kit.mutants import planted
 from dethrone.clusters.targets.kit.target import KitTarget
-from dethrone.clusters.targets.raft import client_bugs, planted_bugs, rules
+from dethrone.clusters.targets.raft import planted_bugs, rules
 from dethrone.clusters.targets.raft.core import RaftCore
 from dethrone.clusters.targets.raft.knobs import KNOBS
 from dethrone.clusters.targets.raft.messages import RaftMessage
@@ -20,7 +20,7 @@ from dethrone.clusters.targets.raft.witness import RaftWitness
 TARGET = KitTarget(
     KNOBS,
     Rules,
-    planted(rules, planted_bugs, client_bugs),
+    planted(rules, planted_bugs),
     message=RaftMessage,
     request=ClientRequest | StateRequest,
     core=RaftCore,

@@ -8,94 +8,54 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from dethrone.clusters.targets.joyqueue.rules import Position, Round, Rules, WriteReason
-from dethrone.harness.core.clock import Ns
-from dethrone.harness.core.rng import Rng
-from tests.claims.always import always
-
-NoTimerAtStart = always(Rules, arms_timer_at_start=False)
+from dethrone.clusters.targets.joyqueue.rules import Rules
+from dethrone.clusters.targets.kit.mutants import broken
 
 
-class ShortSpread(Rules):
-    def election_delay(self, rng: Rng) -> Ns:
-        knobs = self.knobs
-        return knobs.ns(knobs.election_timeout_ms + rng.below(knobs.election_timeout_ms // 2))
+def half_of(enough):
+    """Half of the answers of this kind make a majority."""
+    return lambda rules, kind, *, granted, nodes, answered: (
+        granted >= nodes // 2
+        if kind == enough
+        else Rules.majority(rules, kind, granted=granted, nodes=nodes, answered=answered)
+    )
 
 
-class NoSpread(Rules):
-    def election_delay(self, rng: Rng) -> Ns:
-        return self.election_delay_min()
-
-
-KeepsPendingTimer = always(Rules, cancels_pending_timer=False)
-ExpiresWhileStopped = always(Rules, expiry_needs_service=False)
-AsksAlone = always(Rules, leads_alone=False)
-LeaderExpires = always(Rules, ignores_expiry=False)
-GivesUpAfterFailedPreVote = always(Rules, rearms_after_failed_pre_vote=False)
-
-
-class DoesNotCountItself(Rules):
-    def counts_itself(self, kind: Round) -> bool:
-        return kind != "prevote"
-
-
-class PreVoteOfTheNextTerm(Rules):
-    def pre_vote_term(self, term: int) -> int:
-        return term + 1
-
-
-class PreVoteAnswersAlways(Rules):
-    def answers_count_in(self, kind: Round, *, follower: bool, candidate: bool) -> bool:
-        return kind == "prevote" or super().answers_count_in(kind, follower=follower, candidate=candidate)
-
-
-class PreVoteTalliedAfterStepDown(Rules):
-    def tallies_after_step_down(self, kind: Round) -> bool:
-        return kind == "prevote" or super().tallies_after_step_down(kind)
-
-
-class HalfOfThePreVotes(Rules):
-    def majority(self, kind: Round, *, granted: int, nodes: int, answered: int) -> bool:
-        if kind == "prevote":
-            return granted >= nodes // 2
-        return super().majority(kind, granted=granted, nodes=nodes, answered=answered)
-
-
-class CampaignsInTheSameTerm(Rules):
-    def next_term(self, term: int) -> int:
-        return term
-
-
-class AsksBeforeTheDisk(Rules):
-    def waits_for_disk(self, why: WriteReason) -> bool:
-        return why != "campaign"
-
-
-ServesWhileCampaigning = always(Rules, offline_during_campaign=False)
-CampaignsForEver = always(Rules, steps_down_on_vote_timeout=False)
-
-
-class HidesItsLog(Rules):
-    def last_log(self, kind: Round, *, last_term: int, right: int, term: int) -> Position:
-        return (0, 0) if kind == "vote" else super().last_log(kind, last_term=last_term, right=right, term=term)
-
-
-class VoteAnswersAlways(Rules):
-    def answers_count_in(self, kind: Round, *, follower: bool, candidate: bool) -> bool:
-        return kind == "vote" or super().answers_count_in(kind, follower=follower, candidate=candidate)
-
-
-IgnoresHigherTerms = always(Rules, steps_down_for=False)
-
-
-class HalfOfTheVotes(Rules):
-    def majority(self, kind: Round, *, granted: int, nodes: int, answered: int) -> bool:
-        if kind == "vote":
-            return granted >= nodes // 2
-        return super().majority(kind, granted=granted, nodes=nodes, answered=answered)
-
-
-TakesAnyPrevious = always(Rules, matches_prev=True)
+NoTimerAtStart = broken(Rules, arms_timer_at_start=False)
+ShortSpread = broken(
+    Rules,
+    election_delay=lambda rules, rng: rules.knobs.ns(
+        rules.knobs.election_timeout_ms + rng.below(rules.knobs.election_timeout_ms // 2)
+    ),
+)
+NoSpread = broken(Rules, election_delay=lambda rules, *_: rules.election_delay_min())
+KeepsPendingTimer = broken(Rules, cancels_pending_timer=False)
+ExpiresWhileStopped = broken(Rules, expiry_needs_service=False)
+AsksAlone = broken(Rules, leads_alone=False)
+LeaderExpires = broken(Rules, ignores_expiry=False)
+GivesUpAfterFailedPreVote = broken(Rules, rearms_after_failed_pre_vote=False)
+DoesNotCountItself = broken(Rules, counts_itself=lambda _, kind: kind != "prevote")
+PreVoteOfTheNextTerm = broken(Rules, pre_vote_term=lambda _, term: term + 1)
+PreVoteAnswersAlways = broken(
+    Rules, answers_count_in=lambda rules, kind, **who: kind == "prevote" or Rules.answers_count_in(rules, kind, **who)
+)
+PreVoteTalliedAfterStepDown = broken(
+    Rules, tallies_after_step_down=lambda rules, kind: kind == "prevote" or Rules.tallies_after_step_down(rules, kind)
+)
+HalfOfThePreVotes = broken(Rules, majority=half_of("prevote"))
+CampaignsInTheSameTerm = broken(Rules, next_term=lambda _, term: term)
+AsksBeforeTheDisk = broken(Rules, waits_for_disk=lambda _, why: why != "campaign")
+ServesWhileCampaigning = broken(Rules, offline_during_campaign=False)
+CampaignsForEver = broken(Rules, steps_down_on_vote_timeout=False)
+HidesItsLog = broken(
+    Rules, last_log=lambda rules, kind, **own: (0, 0) if kind == "vote" else Rules.last_log(rules, kind, **own)
+)
+VoteAnswersAlways = broken(
+    Rules, answers_count_in=lambda rules, kind, **who: kind == "vote" or Rules.answers_count_in(rules, kind, **who)
+)
+IgnoresHigherTerms = broken(Rules, steps_down_for=False)
+HalfOfTheVotes = broken(Rules, majority=half_of("vote"))
+TakesAnyPrevious = broken(Rules, matches_prev=True)
 
 
 FLIPS: Mapping[str, type[Rules]] = {

@@ -128,10 +128,14 @@ class One(bench.Bench):
         number = self.request(body)
         return self.replies().get(number)
 
-    def asked(self, src="B", *, term, end_term=-1, end_index=-1, leader=None):
-        """The answer to a vote request."""
+    def asks(self, src="B", *, term, end_term=-1, end_index=-1, leader=None):
+        """What is sent at once in answer to a vote request."""
         ends = {"ledger_end_index": end_index, "ledger_end_term": end_term}
-        (answer,) = self.heard(src, VoteRequest(**_of(src, leader, term), opaque=1, **ends))
+        return self.heard(src, VoteRequest(**_of(src, leader, term), opaque=1, **ends))
+
+    def asked(self, src="B", **request):
+        """The answer to a vote request."""
+        (answer,) = self.asks(src, **request)
         return answer
 
     def beaten(self, src="B", *, term, leader=None):

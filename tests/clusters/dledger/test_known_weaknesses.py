@@ -55,8 +55,7 @@ def ahead(world, leader, *, write):
 
 @pytest.mark.parametrize("seed", range(6))
 def test_b1_a_lagging_node_with_a_higher_term_never_comes_back(seed):
-    world = World("ABC", seed=seed)
-    leader = world.elect()
+    world, leader = World.with_leader(seed=seed)
     assert world.write(leader, 1)
     lagging = ahead(world, leader, write=True)
     world.boxes[lagging].notes.clear()
@@ -71,8 +70,7 @@ def test_b1_a_lagging_node_with_a_higher_term_never_comes_back(seed):
 
 @pytest.mark.parametrize("seed", range(6))
 def test_b1_ends_when_a_leader_looks_at_larger_terms_first(seed):
-    world = World("ABC", seed=seed, leader_checks_max_term_first=True)
-    leader = world.elect()
+    world, leader = World.with_leader(seed=seed, leader_checks_max_term_first=True)
     assert world.write(leader, 1)
     lagging = ahead(world, leader, write=True)
     assert world.run(20_000, until=lambda: world.boxes[lagging].node.role == "FOLLOWER")
@@ -80,8 +78,7 @@ def test_b1_ends_when_a_leader_looks_at_larger_terms_first(seed):
 
 def stopped_leader(seed, *, write):
     """The long way to it: the leader is stopped until both followers campaigned in vain, and comes back in time."""
-    world = World("ABC", seed=seed)
-    a = world.elect()
+    world, a = World.with_leader(seed=seed)
     assert world.write(a, 1)
     world.run(3000)
     term = world.boxes[a].node.term
@@ -134,8 +131,7 @@ def test_b2_with_equal_logs_it_deposes_a_healthy_leader():
 
 
 def test_b2_an_isolated_node_keeps_its_term_so_that_a_plain_cut_does_no_harm():
-    world = World("ABC")
-    leader = world.elect()
+    world, leader = World.with_leader()
     term = world.boxes[leader].node.term
     world.isolate(others(world, leader)[0])
     world.run(120_000)
@@ -227,8 +223,7 @@ def test_b4_a_kill_between_delete_and_rename_leaves_no_term_file():
 
 @pytest.mark.parametrize(("clock", "broken"), [("wall", True), ("monotonic", False)])
 def test_b5_a_leader_whose_clock_is_stepped_back_and_that_is_cut_off_leads_on(clock, broken):
-    world = World("ABC", clock=clock)
-    leader = world.elect()
+    world, leader = World.with_leader(clock=clock)
     world.run(5000)
     world.step_wall(-60_000, leader)
     world.isolate(leader)
@@ -240,8 +235,7 @@ def test_b5_a_leader_whose_clock_is_stepped_back_and_that_is_cut_off_leads_on(cl
 
 @pytest.mark.parametrize(("clock", "broken"), [("wall", True), ("monotonic", False)])
 def test_b5_a_leader_whose_clock_is_stepped_back_keeps_others_from_electing_while_logs_are_equal(clock, broken):
-    world = World("ABC", clock=clock)
-    leader = world.elect()
+    world, leader = World.with_leader(clock=clock)
     world.run(5000)
     world.step_wall(-60_000, leader)
     world.run(25_000)
@@ -256,8 +250,7 @@ def test_b5_a_leader_whose_clock_is_stepped_back_keeps_others_from_electing_whil
 
 
 def test_b5_once_its_log_is_longer_the_others_elect_and_depose_it():
-    world = World("ABC")
-    leader = world.elect()
+    world, leader = World.with_leader()
     world.run(5000)
     world.step_wall(-60_000, leader)
     world.run(10_000)
@@ -299,8 +292,7 @@ def test_b5_a_candidate_whose_clock_is_stepped_back_does_not_campaign(clock, bro
 
 @pytest.mark.parametrize("seed", range(20))
 def test_b6_a_leader_that_sends_but_cannot_hear_costs_two_patiences(seed):
-    world = World("ABC", seed=seed)
-    leader = world.elect()
+    world, leader = World.with_leader(seed=seed)
     world.run(4000 + 307 * seed)
     at = world.now
     world.cut |= {(name, leader) for name in others(world, leader)}
@@ -337,8 +329,7 @@ def test_b7_with_an_immediate_vote_a_dead_leader_is_not_replaced(seed, names):
 
 
 def test_b8_a_stopped_leader_leads_on_until_its_next_round_is_answered():
-    world = World("ABC")
-    leader = world.elect()
+    world, leader = World.with_leader()
     world.run(3000)
     world.pause(leader)
     world.isolate(leader)  # what was queued for it would depose it at once
@@ -352,8 +343,7 @@ def test_b8_a_stopped_leader_leads_on_until_its_next_round_is_answered():
 
 
 def test_a_restarted_leader_may_lead_its_term_again():
-    world = World("ABC")
-    leader = world.elect()
+    world, leader = World.with_leader()
     assert world.write(leader, 1)
     term = world.boxes[leader].node.term
     world.restart(leader)
@@ -393,8 +383,7 @@ def test_l1_entries_of_older_terms_committed_by_counting_are_overwritten(own_ter
 
 @pytest.mark.parametrize("committed_only", [False, True])
 def test_l2_a_value_that_was_read_disappears(committed_only):
-    world = World("ABC", get_committed_only=committed_only)
-    leader = world.elect()
+    world, leader = World.with_leader(get_committed_only=committed_only)
     assert world.write(leader, 1)
     world.run(3000)
     world.isolate(leader)
@@ -467,8 +456,7 @@ def test_l3_a_deposed_leader_counts_comparisons_of_a_newer_term(checks):
 
 @pytest.mark.parametrize(("fsync", "broken"), [("async", True), ("each", False)])
 def test_l4_a_power_cut_takes_an_entry_that_was_pushed_and_its_place_is_given_again(fsync, broken):
-    world = World("ABC", sync=(0, 0), fsync=fsync)
-    leader = world.elect()
+    world, leader = World.with_leader(sync=(0, 0), fsync=fsync)
     assert world.write(leader, 1)
     world.run(3000)
     b, c = others(world, leader)

@@ -138,8 +138,7 @@ def test_marks_of_the_same_term_are_kept_and_never_fall():
 
 
 def test_commands_change_lists_and_registers():
-    world = World("ABC")
-    leader = world.elect()
+    world, leader = World.with_leader()
     assert world.ask(leader, Put("r", 1)).value is None
     assert world.ask(leader, Cas("r", 1, 2)).value is True
     assert world.ask(leader, Cas("r", 1, 3)).value is False
@@ -478,8 +477,7 @@ def test_an_answer_about_what_was_cut_meanwhile_is_never_given():
 
 
 def test_the_checkpoint_is_written_every_three_seconds_and_taken_at_the_start():
-    world = World("ABC")
-    leader = world.elect()
+    world, leader = World.with_leader()
     assert world.write(leader, 1)
     assert world.write(leader, 2)
     world.run(3100)
@@ -505,8 +503,7 @@ def test_divergent_logs_become_one(fsync):
 
 
 def test_a_follower_that_was_away_gets_everything():
-    world = World("ABC")
-    leader = world.elect()
+    world, leader = World.with_leader()
     away = next(name for name in "ABC" if name != leader)
     world.isolate(away)
     for value in range(100):

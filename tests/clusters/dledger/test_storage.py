@@ -4,12 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dethrone.clusters.targets.client_api import Append, Put
-from dethrone.clusters.targets.dledger.log import Log
+from dethrone.clusters.targets.client_api import Append
 from dethrone.clusters.targets.dledger.messages import Entry, Noop
 from dethrone.clusters.targets.dledger.storage import (
     LOG,
     TERM,
+    Log,
     TermState,
     Unreadable,
     read_log,
@@ -23,21 +23,9 @@ from dethrone.harness.core.machine import Fsync, Rename, Unlink, Write
 from tests.clusters.dledger.spec import One, disk, entries
 from tests.world.disk import Disk
 
-commands = st.one_of(
-    st.builds(Append, key=st.text(max_size=3), value=st.one_of(st.integers(-9, 9), st.text(max_size=3))),
-    st.builds(Put, key=st.text(max_size=3), value=st.one_of(st.none(), st.booleans(), st.lists(st.integers(0, 3)))),
-    st.just(Noop()),
-)
-names = st.text(st.characters(codec="ascii", categories=("L", "N")), min_size=1, max_size=5)
-
 
 def content(*terms):
     return b"".join(record(entry)[0] for entry in entries(*terms))
-
-
-@given(st.integers(0, 2**40), st.one_of(st.none(), names))
-def test_a_term_file_reads_back(term, voted_for):
-    assert read_term(term_bytes(TermState(term, voted_for))) == TermState(term, voted_for)
 
 
 @given(st.data())
@@ -78,24 +66,6 @@ def test_whatever_part_of_an_atomic_replacement_was_done_a_whole_state_is_found(
         if power:
             files.lose_power()
         assert read_term(files.shown[TERM]) in (TermState(7, "A"), TermState(8, "B"))
-
-
-@given(st.lists(st.tuples(st.integers(0, 3), commands), max_size=8))
-def test_a_log_reads_back(drawn):
-    terms = sorted(term for term, _ in drawn)
-    log = [Entry(i, terms[i], command) for i, (_, command) in enumerate(drawn)]
-    found = read_log(b"".join(record(entry)[0] for entry in log))
-    assert (found.entries, found.torn) == (log, False)
-    assert found.digests == [record(entry)[1] for entry in log]
-
-
-@given(st.integers(1, 200))
-def test_a_torn_tail_is_cut_at_the_last_whole_record(missing):
-    whole = content(1, 1, 2)
-    torn = whole[: max(0, len(whole) - missing)]
-    found = read_log(torn)
-    assert [entry.term for entry in found.entries] == [1, 1, 2][: len(found.entries)]
-    assert found.torn == ((found.ends[-1] if found.ends else 0) < len(torn))
 
 
 @given(st.data())

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import msgspec
 import pytest
 
-from dethrone.clusters.node.config import NodeConfig
 from dethrone.clusters.systems.dledger import SYSTEM
-from dethrone.harness.core import registry
-from dethrone.harness.core.errors import ConfigError
-from dethrone.harness.core.interfaces import NodeSpec, Yes
+from dethrone.harness.core.interfaces import Yes
 from dethrone.harness.core.promise import SAFETY
 
 SECOND = 1_000_000_000
@@ -18,10 +14,6 @@ SECOND = 1_000_000_000
 def promise(settings=None, profile="dledger", voters=5):
     knobs = SYSTEM.knobs(settings or {}, profile=profile, variant=None)
     return SYSTEM.promise(knobs, profile=profile, voters=voters)
-
-
-def test_it_comes_through_the_same_door_as_a_plug_in():
-    assert registry.load(registry.SYSTEMS, "dledger") is SYSTEM
 
 
 def test_the_known_weaknesses_of_the_election_are_not_promised():
@@ -85,48 +77,3 @@ def test_the_default_run_is_short_enough_for_a_minute():
     assert defaults.settings == {"time_factor": "0.1", "noop_on_elect": "true"}
     assert all(SYSTEM.fault_support(kind) == Yes() for kind in defaults.faults)
     assert set(SYSTEM.observable()) >= {"traced", "witness", "ops", "atomic", "log_end", "commit", "voted_for", "found"}
-
-
-@pytest.mark.parametrize("profile", ["dledger", "dledger-mended", "dledger-upstream"])
-@pytest.mark.parametrize("settings", [{}, {"K1": "immediate", "heartBeatTimeIntervalMs": "500"}, {"K4": "on"}])
-def test_words_say_the_same_knobs_again(profile, settings):
-    words = SYSTEM.knobs(settings, profile=profile, variant=None)
-    assert SYSTEM.knobs(words, profile=profile, variant=None) == words
-    assert SYSTEM.typed(words, profile=profile) == SYSTEM.target().knobs(settings, profile=profile)
-
-
-def test_a_wrong_word_profile_or_variant_is_an_error():
-    with pytest.raises(ConfigError, match="persist_mode"):
-        SYSTEM.knobs({"persist_mod": "none"}, profile=None, variant=None)
-    with pytest.raises(ConfigError):
-        SYSTEM.knobs({}, profile="dledgr", variant=None)
-    with pytest.raises(ConfigError):
-        SYSTEM.knobs({}, profile=None, variant="01-vote-not-writen")
-    with pytest.raises(ConfigError):
-        SYSTEM.knobs({"persist_mode": "none"}, profile=None, variant="01-vote-not-written")
-    with pytest.raises(ConfigError):
-        promise(voters=0)
-
-
-def test_the_exam_knows_every_planted_bug():
-    planted = SYSTEM.planted()
-    assert len([name for name in planted if name.startswith("harmless")]) == 5
-    for one in planted.values():
-        SYSTEM.knobs({**SYSTEM.defaults().settings, **one.settings}, profile=None, variant=one.name)
-
-
-def test_a_node_is_told_what_differs():
-    knobs = SYSTEM.knobs({"time_factor": "0.1"}, profile=None, variant=None)
-    spec = NodeSpec(
-        name="n1",
-        address="10.0.0.1",
-        members={"n1": "10.0.0.1"},
-        knobs=knobs,
-        profile="dledger",
-        variant=None,
-        seed=1,
-        data_dir="/x/data",
-        log_dir="/x/log",
-    )
-    config = msgspec.json.decode(SYSTEM.files(spec).popitem()[1], type=NodeConfig)
-    assert (config.target, config.knobs, config.rpc_timeout_ms) == ("dledger", {"time_factor": "0.1"}, 50)

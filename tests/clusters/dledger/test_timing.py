@@ -13,8 +13,7 @@ def failovers(names, *, killed):
     """Seconds from a leader's death, or its cut, to the next leader; seconds that cold starts took."""
     took, cold = [], []
     for seed in range(RUNS):
-        world = World(names, seed=seed)
-        leader = world.elect()
+        world, leader = World.with_leader(names, seed=seed)
         cold.append(world.now / SECOND)
         world.run(3000 + seed * 37 % 2000)
         at = world.now

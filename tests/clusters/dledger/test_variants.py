@@ -4,100 +4,14 @@ import pytest
 
 from dethrone.clusters.targets.client_api import Append
 from dethrone.clusters.targets.dledger import messages as m
-from dethrone.clusters.targets.dledger.knobs import KNOBS
-from dethrone.clusters.targets.dledger.messages import Entry, Noop
-from dethrone.clusters.targets.dledger.rules import Rules
-from dethrone.clusters.targets.dledger.storage import TermState
-from dethrone.clusters.targets.dledger.tally import Campaign
-from dethrone.clusters.targets.dledger.target import TARGET
 from dethrone.harness.core.machine import Message
-from dethrone.harness.core.rng import Rng
 from tests.clusters.dledger.spec import World
 from tests.clusters.dledger.test_known_weaknesses import old_entry_on_a_majority
-
-HARMLESS = [name for name in TARGET.planted if name.startswith("harmless")]
-
-
-def tally(**counts):
-    one = Campaign(4, 5)
-    for name, value in counts.items():
-        setattr(one, name, value)
-    return one
-
-
-def load(content, node="A"):
-    def call(rules):
-        try:
-            return rules.load_state(content, node=node)
-        except Exception as error:  # noqa: BLE001 - Unreadable is one of the two outcomes compared
-            return type(error)
-
-    return call
-
-
-def several(draw):
-    return lambda rules: [draw(rules, Rng(seed)) for seed in range(4)]
-
-
-VECTORS = {
-    "01-vote-not-written": lambda r: r.stored_state(TermState(3, "B")),
-    "02-answer-before-persist": lambda r: r.answers_after_persist(),
-    "04-ignore-failed-vote-write": lambda r: r.on_persist_error("term"),
-    "05-vote-not-synced": lambda r: r.replaces_term_file(),
-    "06-delete-then-rename": lambda r: r.replaces_term_file(),
-    "07-unreadable-means-fresh": load("unreadable"),
-    "10-pushes-unwritten-tail": lambda r: r.push_end(stored=3, in_memory=5),
-    "12-grant-without-log-check": lambda r: (r.older_ledger_term(1, 2), r.shorter_ledger(1, 2)),
-    "14-last-log-term-is-current": lambda r: r.log_term(2, 5),
-    "16-counts-other-campaigns": lambda r: r.of_this_campaign(1, 2),
-    "17-counts-higher-term": lambda r: r.is_accept(m.EXPIRED_VOTE_TERM),
-    "18-not-ready-is-a-vote": lambda r: r.is_accept(m.TERM_NOT_READY),
-    "21-majority-of-responders": lambda r: (r.case_3(tally(valid=2)), r.case_5(tally(valid=2, accepted=2))),
-    "22-half-is-enough": lambda r: r.quorum(4),
-    "25-term-may-fall": lambda r: r.next_term(5, 3),
-    "27-refuses-campaigned-term": lambda r: r.follows_unknown(campaigned=True),
-    "28-never-steps-down": lambda r: r.leader_gives_up(10**12),
-    "30-sending-is-contact": lambda r: r.success_at(5, 5, majority=False),
-    "31-any-request-resets-timers": lambda r: r.renews_on_request(),
-    "33-no-jitter": several(lambda r, rng: r.vote_delay(rng)),
-    "34-same-seed": several(lambda r, rng: r.vote_delay(r.seed(rng))),
-    "39-repeated-request-refused": lambda r: r.vote_left("B", "B"),
-    "40-commits-old-terms": lambda r: r.may_commit(2, 4),
-    "42-follower-commit-unchecked": lambda r: r.follower_commit(own_end=4, leader_commit=9, committed=2),
-    "44-cuts-on-append": lambda r: r.cuts_on_append(),
-    "45-acks-after-local-append": lambda r: r.acks_client(committed=False),
-    "46-acks-before-sync": lambda r: r.syncs(),
-    "plain-writes-term-before": lambda r: r.stored_state(TermState(3, "B")),
-    "plain-votes-twice": lambda r: r.vote_left("B", "C"),
-    "plain-never-truncates": lambda r: (
-        r.truncates_to(3, 7),
-        r.entries_equal(Entry(1, 1, Noop()), Entry(1, 2, Noop())),
-    ),
-    "plain-wants-every-vote": lambda r: r.case_5(tally(valid=5, accepted=4)),
-    "harmless-longer-jitter": several(lambda r, rng: r.vote_delay(rng)),
-    "harmless-half-heartbeat": lambda r: r.heartbeat_interval(),
-    "harmless-eager-commit": lambda r: r.notices_commit_eagerly(),
-    "harmless-sooner-resend": lambda r: r.resend_after(),
-    "harmless-more-notes": lambda r: r.notes_every_beat(),
-}
-
-
-def test_every_variant_has_a_vector():
-    assert set(VECTORS) == set(TARGET.planted)
-    assert set(TARGET.variants()) == set(TARGET.planted)
-    assert len(HARMLESS) == 5
-
-
-@pytest.mark.parametrize("name", TARGET.planted)
-def test_a_variant_differs_from_the_honest_build_in_its_rule(name):
-    knobs = KNOBS.parse(TARGET.planted[name].needs)
-    assert VECTORS[name](Rules(knobs)) != VECTORS[name](TARGET.planted[name].rules(knobs))
 
 
 def test_10_a_tail_that_was_pushed_before_it_was_written_gets_another_content():
     for variant, matches in (("10-pushes-unwritten-tail", False), (None, True)):
-        world = World("ABC", variant=variant, sync=(100, 100))
-        leader = world.elect()
+        world, leader = World.with_leader(variant=variant, sync=(100, 100))
         assert world.write(leader, 1, ms=2000)
         world.run(3000)
         others = [name for name in "ABC" if name != leader]
@@ -154,8 +68,7 @@ def test_16_a_vote_of_an_earlier_campaign_makes_a_leader_of_a_later_term(variant
 
 @pytest.mark.parametrize(("variant", "survives"), [("45-acks-after-local-append", False), (None, True)])
 def test_45_a_write_that_only_its_leader_has_is_acknowledged_and_lost(variant, survives):
-    world = World("ABC", variant=variant)
-    leader = world.elect()
+    world, leader = World.with_leader(variant=variant)
     assert world.write(leader, 1)
     world.run(3000)
     world.isolate(leader)
@@ -166,16 +79,3 @@ def test_45_a_write_that_only_its_leader_has_is_acknowledged_and_lost(variant, s
     world.heal()
     world.run(20_000)
     assert world.boxes[world.leader()].node.machine.read("k") == [1, 3]
-
-
-def vote_request(candidate, *, term):
-    return m.VoteRequest(
-        group="",
-        local_id=candidate,
-        remote_id="A",
-        leader_id=candidate,
-        term=term,
-        opaque=1,
-        ledger_end_index=-1,
-        ledger_end_term=-1,
-    )

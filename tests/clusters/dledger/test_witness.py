@@ -3,10 +3,9 @@
 import pytest
 
 from dethrone.clusters.targets.dledger import messages as m
-from dethrone.clusters.targets.dledger.storage import LOG, TERM, TermState, record, term_bytes, term_ops
+from dethrone.clusters.targets.dledger.storage import TERM, TermState, term_ops
 from dethrone.clusters.targets.dledger.witness import DledgerWitness
-from dethrone.harness.core.machine import Fsync, Write
-from tests.clusters.dledger.spec import World, disk, entries
+from tests.clusters.dledger.spec import disk
 
 CALL = {"group": "", "opaque": 1}
 
@@ -107,41 +106,3 @@ def test_a_stored_state_needs_its_rename_and_its_sync():
 def test_a_start_tells_what_it_found(image, expected):
     ((term, data),) = told(DledgerWitness("A").booted(image), "found")
     assert (term, data["file"], data["voted_for"]) == expected
-
-
-def test_logs_are_told_as_they_lie_on_disk():
-    witness = DledgerWitness("A")
-    events = witness.booted(disk(4, None, (0, 2)))
-    assert told(events, "log_truncate") == [(0, {"from": 3})] or told(events, "log_truncate")[0][0] == 0
-    assert [row[:2] for row in told(events, "log_append")[0][1]["entries"]] == [(1, 1), (2, 3)]
-    end = len(disk(4, None, (0, 2))[LOG])
-    more = witness.synced((Write(LOG, record(entries(3, first=2)[0])[0], offset=end), Fsync(LOG)))
-    assert told(more, "log_append")[0][1]["from"] == 3
-    first = len(record(entries(0)[0])[0])
-    cut = witness.synced((Write(LOG, b"", offset=first, truncate=True),))
-    assert told(cut, "log_truncate") == [(0, {"from": 2})]
-
-
-@pytest.mark.parametrize("image", [{TERM: b"?"}, {LOG: "unreadable"}, {LOG: b"garbage" * 9}, {}])
-def test_a_damaged_or_empty_disk_does_not_stop_the_witness(image):
-    witness = DledgerWitness("A")
-    witness.booted(image)
-    witness.synced((Write(LOG, record(entries(1)[0])[0], offset=0),))
-
-
-def test_a_variant_cannot_hide_its_second_vote():
-    world = World("ABC", asleep="C", variant="01-vote-not-written")
-    world.run(4000)
-    leader = world.leader()
-    assert leader is not None
-    voter = "B" if leader == "A" else "A"
-    world.restart(voter)
-    world.isolate(leader)
-    world.prepare("C", term=world.boxes[leader].node.term)
-    world.start("C")
-    world.run(6000)
-    assert any(f"INV-2: {voter}" in problem for problem in world.problems)
-
-
-def test_term_bytes_are_what_a_term_file_holds():
-    assert term_bytes(TermState(3, None)).startswith(b"currTerm=3\nvoteLeader=\ncrc=")

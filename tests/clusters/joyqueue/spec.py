@@ -237,3 +237,13 @@ class One(bench.Bench):
             out += self.answer_vote((voter, asked[voter]))
         assert self.group.role == "LEADER", self.group.role
         return out
+
+    def leading(self):
+        """The same node after it won."""
+        self.lead()
+        return self
+
+    def campaigning(self, **how):
+        """The same node after it won the pre-vote."""
+        self.campaign(**how)
+        return self

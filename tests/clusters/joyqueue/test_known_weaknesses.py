@@ -107,8 +107,7 @@ def test_b3_a_late_task_asks_in_a_term_in_which_the_node_is_no_candidate_and_bur
 
 
 def flapping(*, writes):
-    world = World("ABC")
-    leader = world.elect()
+    world, leader = World.with_leader()
     first, second = [name for name in "ABC" if name != leader]
     world.sever(leader, second)
     led = [leader]
@@ -135,8 +134,7 @@ def test_b4_ends_once_the_one_that_took_over_has_replicated_an_entry():
 
 
 def test_b5_a_leader_that_is_cut_off_leads_without_limit_and_commits_nothing():
-    world = World("ABC")
-    old = world.elect()
+    world, old = World.with_leader()
     world.isolate(old)
     world.run(60_000)
     number = world.request(old, Append("k", "lost"))

@@ -3,37 +3,24 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from dethrone.clusters.targets.joyqueue.storage import (
     LOG,
     METADATA,
     TOPIC,
-    Metadata,
     group_names,
     label_of,
     metadata_bytes,
-    read_metadata,
     record,
 )
-from dethrone.harness.core.machine import Write
 from tests.clusters.joyqueue.spec import One, World, disk, entries, metadata_of
-from tests.world.effects import halted, names
+from tests.world.effects import names
 
 PATH, LOG_PATH = f"{TOPIC}/{METADATA}", f"{TOPIC}/{LOG}"
 
 
 def log_bytes(*terms):
     return b"".join(record(at, entry)[0] for at, entry in enumerate(entries(*terms)))
-
-
-@given(st.integers(0, 2**31 - 1), st.one_of(st.none(), st.text(max_size=9)), st.text(max_size=9))
-def test_metadata_comes_back_as_it_was_written(term, voted_for, leader):
-    metadata = Metadata(
-        all_nodes=("A", "B"), local_node_id="A", leader_id=leader, voted_for=voted_for, current_term=term
-    )
-    assert read_metadata(metadata_bytes(metadata)) == metadata
 
 
 def test_what_is_written_has_the_originals_fields():
@@ -73,39 +60,9 @@ def test_every_restart_is_a_follower_with_term_and_vote_of_the_disk_and_no_leade
     assert group.reset_at == one.now
 
 
-@pytest.mark.parametrize(
-    "image",
-    [
-        {PATH: "unreadable"},
-        {PATH: b""},
-        {PATH: metadata_bytes(metadata_of("A", "ABC", 5, "B"))[:-4]},
-        {**disk(5), LOG_PATH: "unreadable"},
-        {**disk(5), LOG_PATH: b"\x01" * 64},
-    ],
-)
-def test_a_file_that_says_nothing_stops_the_node(image):
-    one = One(image=image)
-    assert len(halted(one.booted)) == 1
-    assert names(one.booted) == []
-
-
-def test_a_torn_tail_is_cut_before_anything_is_appended():
-    one = One(image={**disk(5), LOG_PATH: log_bytes(1, 2)[:-3]})
-    end = len(record(0, entries(1)[0])[0])
-    cuts = [op for e in one.booted if type(e).__name__ == "Disk" for op in e.ops if isinstance(op, Write)]
-    assert [(op.offset, op.truncate) for op in cuts if op.path == LOG_PATH] == [(end, True)]
-
-
-def test_what_a_start_read_is_synced_before_it_says_anything():
-    out = One(image=disk(5, "B", (1,))).booted
-    kinds = [type(e).__name__ for e in out if type(e).__name__ in {"Disk", "Await", "Note"}]
-    assert kinds == ["Disk", "Await", "Disk", "Await", "Note", "Note"]
-
-
 @pytest.mark.parametrize("power", [False, True])
 def test_votes_terms_and_entries_survive_a_kill_and_a_loss_of_power(power):
-    world = World("ABC")
-    leader = world.elect()
+    world, leader = World.with_leader()
     for value in range(3):
         assert world.write(leader, value)
     world.run(2000)

@@ -5,84 +5,16 @@ from __future__ import annotations
 import pytest
 
 from dethrone.clusters.targets.client_api import Append, Get, Ok
-from dethrone.clusters.targets.joyqueue.knobs import KNOBS
-from dethrone.clusters.targets.joyqueue.rules import Rules
-from dethrone.clusters.targets.joyqueue.storage import Stored, metadata_bytes
 from dethrone.clusters.targets.joyqueue.target import TARGET
 from dethrone.harness.core.clock import SECOND
-from dethrone.harness.core.rng import Rng
-from tests.clusters.joyqueue.spec import One, World, metadata_of
+from tests.clusters.joyqueue.spec import One, World
 from tests.world.effects import answer
-
-
-def several(draw):
-    return lambda rules: [draw(rules, Rng(seed)) for seed in range(4)]
-
-
-def load(content):
-    def call(rules):
-        try:
-            return rules.load(content, node="A")
-        except Exception as error:  # noqa: BLE001 - Unreadable is one of the two outcomes compared
-            return type(error)
-
-    return call
-
-
-VECTORS = {
-    "01-vote-not-written": lambda r: r.persisted(Stored(3, "B")),
-    "02-answer-before-persist": lambda r: r.waits_for_disk("grant"),
-    "04-ignore-failed-vote-write": lambda r: r.on_persist_error(),
-    "05-vote-not-synced": lambda r: r.replaces("grant"),
-    "06-delete-then-rename": lambda r: r.replaces("grant"),
-    "07-unreadable-means-fresh": load("unreadable"),
-    "10-resumes-leadership": lambda r: r.resumes_leadership(node="A", stored=Stored(3, "A"), last_log_term=3),
-    "11-forgets-own-vote": load(metadata_bytes(metadata_of("A", "ABC", 3, "A"))),
-    "12-grant-without-log-check": lambda r: r.log_up_to_date((1, 1), (2, 1)),
-    "14-last-log-term-is-current": lambda r: r.last_log("vote", last_term=2, right=7, term=5),
-    "16-counts-older-term": lambda r: r.keeps_answer(asked_in=4, term=5),
-    "18-pre-votes-are-votes": lambda r: r.resets_flag("task", "vote"),
-    "21-majority-of-responders": lambda r: r.majority("vote", granted=2, nodes=5, answered=2),
-    "22-half-is-enough": lambda r: r.majority("vote", granted=2, nodes=4, answered=4),
-    "23-non-members-vote": lambda r: r.voters(("A", "B"), ("L",)),
-    "25-term-may-fall": lambda r: r.refuses_append(3, 5),
-    "27-refuses-campaigned-term": lambda r: r.accepts_leader(5, 5),
-    "31-any-request-resets-timer": lambda r: r.resets_timer("asked"),
-    "33-no-jitter": several(lambda r, rng: r.election_delay(rng)),
-    "34-same-seed": several(lambda r, rng: r.election_delay(rng)),
-    "37-pre-vote-terms-compared": lambda r: r.accepts_answer_of(2, 5),
-    "40-commits-old-terms": lambda r: r.may_commit(2, 4),
-    "42-follower-commit-unchecked": lambda r: r.follower_commit(leader_commit=9, matched=4, commit=2),
-    "44-truncates-always": lambda r: r.truncates(3, 3),
-    "45-acks-after-local-append": lambda r: r.acks_client("appended"),
-    "46-acks-before-sync": lambda r: r.syncs_log(),
-    "52-election-on-wall-clock": lambda r: r.election_clock(),
-    "56-reads-before-own-term": lambda r: r.reads_through_log(),
-    "harmless-longer-jitter": several(lambda r, rng: r.election_delay(rng)),
-    "harmless-half-heartbeat": lambda r: r.heartbeat_interval(),
-    "harmless-eager-commit": lambda r: r.notices_commit_eagerly(),
-    "harmless-small-batches": lambda r: r.entries_per_append(),
-    "harmless-more-notes": lambda r: r.notes_heartbeats(),
-}
 
 
 def words_of(name):
     bug = TARGET.planted[name]
     needs = {key: word for key, word in bug.needs.items() if word != "*"}
     return {**needs, **bug.advised, **({"learners": "E"} if "learners" in bug.needs else {})}
-
-
-def test_every_variant_has_a_vector_and_a_sentence():
-    assert set(VECTORS) == set(TARGET.planted)
-    assert set(TARGET.variants()) == set(TARGET.planted)
-    assert len([name for name in TARGET.planted if name.startswith("harmless")]) == 5
-    assert all(TARGET.variants().values())
-
-
-@pytest.mark.parametrize("name", TARGET.planted)
-def test_a_variant_differs_from_the_honest_build_in_its_rule(name):
-    knobs = KNOBS.parse(words_of(name))
-    assert VECTORS[name](Rules(knobs)) != VECTORS[name](TARGET.planted[name].rules(knobs))
 
 
 # --- sequences --------------------------------------------------------------------------------------------------
@@ -210,8 +142,7 @@ def test_16_a_vote_of_the_campaign_before_is_counted():
 
 def test_27_a_node_refuses_the_leader_of_a_term_in_which_it_stood():
     for variant, success in (("27-refuses-campaigned-term", False), (None, True)):
-        one = One(variant=variant)
-        one.campaign()
+        one = One(variant=variant).campaigning()
         assert answer(one.hear_append("C", 1)).success is success
 
 
@@ -267,8 +198,7 @@ def test_52_a_wall_clock_that_steps_back_delays_the_election():
 def test_a_read_of_a_new_leader_sees_what_was_acknowledged_only_through_the_log():
     answered = {}
     for variant in (None, "56-reads-before-own-term"):
-        world = World("ABC", variant=variant)
-        leader = world.elect()
+        world, leader = World.with_leader(variant=variant)
         assert isinstance(world.ask(leader, Append("k", 1)), Ok)
         world.kill(leader)
         assert world.run(60_000, until=lambda w=world: w.leader() is not None)

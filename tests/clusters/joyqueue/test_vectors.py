@@ -67,8 +67,7 @@ def test_an_expiry_without_a_pending_timer_is_noted_and_goes_on():
 
 
 def test_a_candidates_expiry_pre_votes_again_whose_answers_count_nothing():
-    one = One(members="ABCDE")
-    one.campaign(voters="BC")
+    one = One(members="ABCDE").campaigning(voters="BC")
     out = one.expire()
     assert one.group.role == "CANDIDATE"
     for request in sent(out, VoteRequest):
@@ -193,8 +192,7 @@ def test_a_leader_beats_at_once_clears_flags_and_timers_and_goes_online():
 
 
 def test_the_vote_timer_ends_a_campaign_in_the_same_term_with_the_vote_kept():
-    one = One()
-    one.campaign()
+    one = One().campaigning()
     out = one.fire("vote", after_ms=5000)
     group = one.group
     assert (group.role, group.term, group.voted_for) == ("FOLLOWER", 1, "A")
@@ -213,16 +211,14 @@ def test_a_heartbeat_answer_of_a_higher_term_deposes_and_any_other_does_not():
 
 
 def test_a_leader_that_nobody_answers_leads_on():
-    one = One()
-    one.lead()
+    one = One().leading()
     for _ in range(100):
         one.fire("heartbeat", after_ms=1000)
     assert one.group.role == "LEADER"
 
 
 def test_a_replica_that_took_nothing_for_too_long_gets_no_heartbeat_with_that_knob():
-    one = One(heartbeat_max_timeout_ms=3000)
-    one.lead()
+    one = One(heartbeat_max_timeout_ms=3000).leading()
     appends = [pair for pair in sent(one.ask(Append("k", 1)), AppendEntriesRequest) if pair[1].entries]
     one.answer_append(next(pair for pair in appends if pair[0] == "B"))
     one.answer_append(next(pair for pair in appends if pair[0] == "C"))
@@ -276,8 +272,7 @@ def test_a_granted_vote_is_stored_before_its_answer_and_resets_the_timer():
 
 
 def test_a_leader_that_grants_a_vote_steps_down():
-    one = One()
-    one.lead()
+    one = One().leading()
     one.hear_vote_request("C", 2)
     assert (one.group.role, one.group.term, one.group.voted_for) == ("FOLLOWER", 2, "C")
     assert one.group.replicas == {}
@@ -393,8 +388,7 @@ def test_conflicting_entries_are_removed_and_equal_ones_kept():
 
 
 def test_a_leader_commits_what_a_majority_stores_and_answers_the_client():
-    one = One()
-    one.lead()
+    one = One().leading()
     appends = dict(sent(one.ask(Append("k", 7)), AppendEntriesRequest))
     out = one.answer_append(("B", appends["B"]))
     assert replies(out) == [Ok(1, 1, 1)]
@@ -425,8 +419,7 @@ def test_entries_of_an_older_term_wait_for_one_of_the_own():
 
 
 def test_an_append_that_nobody_answers_is_sent_again_after_its_time():
-    one = One()
-    one.lead()
+    one = One().leading()
     one.ask(Append("k", 1))
     for _ in range(4):
         assert not [b for _, b in sent(one.fire("heartbeat", after_ms=1000), AppendEntriesRequest) if b.entries]
@@ -435,8 +428,7 @@ def test_an_append_that_nobody_answers_is_sent_again_after_its_time():
 
 
 def test_a_transport_error_is_noted_and_frees_the_replica():
-    one = One()
-    one.lead()
+    one = One().leading()
     appends = dict(sent(one.ask(Append("k", 1)), AppendEntriesRequest))
     assert names(one.give(SendFailed("B", appends["B"], "refused"))) == ["send_failed"]
     again = [to for to, b in sent(one.fire("heartbeat"), AppendEntriesRequest) if b.entries]
@@ -444,8 +436,7 @@ def test_a_transport_error_is_noted_and_frees_the_replica():
 
 
 def test_a_commit_that_is_told_at_once_does_not_put_the_next_round_off():
-    one = One(variant="harmless-eager-commit")
-    one.lead()
+    one = One(variant="harmless-eager-commit").leading()
     appends = dict(sent(one.ask(Append("k", 1), after_ms=500), AppendEntriesRequest))
     out = one.answer_append(("B", appends["B"]))
     assert [(to, b.commit_position) for to, b in sent(out, AppendEntriesRequest)] == [("B", 1), ("C", 0)]
@@ -463,13 +454,11 @@ def test_only_a_leader_serves_and_others_name_it():
 
 
 def test_reads_go_through_the_log_or_not_by_the_knob():
-    one = One()
-    one.lead()
+    one = One().leading()
     out = one.ask(Get("k"))
     assert replies(out) == []
     assert replies(one.answer_append(("B", dict(sent(out, AppendEntriesRequest))["B"]))) == [Ok(None, 1, 1)]
-    local = One(reads="local")
-    local.lead()
+    local = One(reads="local").leading()
     assert replies(local.ask(Get("k"))) == [Ok(None)]
 
 
@@ -483,8 +472,7 @@ def test_a_cas_says_whether_it_was_set_and_a_foreign_form_fails():
 
 
 def test_a_leader_that_steps_down_says_unknown_of_writes_and_failed_of_reads():
-    one = One()
-    one.lead()
+    one = One().leading()
     one.ask(Append("k", 1))
     one.ask(Get("k"))
     out = one.hear_append("B", 5)
@@ -527,8 +515,7 @@ def test_leadership_is_handed_to_a_replica_that_has_the_whole_log():
 
 
 def test_a_hand_over_that_takes_too_long_is_given_up():
-    one = One(transfer="true")
-    one.lead()
+    one = One(transfer="true").leading()
     one.ask(Append("k", 1))
     one.ask(Transfer("B"))
     out = one.fire("transfer", after_ms=10_000)
@@ -564,8 +551,7 @@ def test_learners_neither_campaign_nor_are_asked_but_they_replicate():
     assert (learner.group.leader, learner.group.log.end) == ("A", 1)
     one = One(members="ABCD", learners="D")
     assert [to for to, _ in sent(one.expire(), VoteRequest)] == ["B", "C"]
-    one = One(members="ABCD", learners="D")
-    one.lead()
+    one = One(members="ABCD", learners="D").leading()
     appends = dict(sent(one.ask(Append("k", 1)), AppendEntriesRequest))
     assert set(appends) == {"B", "C", "D"}
     assert replies(one.answer_append(("D", appends["D"]))) == []

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import pytest
-
 from dethrone.clusters.targets.joyqueue.messages import (
     AppendEntriesRequest,
     AppendEntriesResponse,
     VoteRequest,
     VoteResponse,
 )
-from dethrone.clusters.targets.joyqueue.storage import LOG, METADATA, TOPIC, metadata_ops, record
+from dethrone.clusters.targets.joyqueue.storage import TOPIC, metadata_ops
 from dethrone.clusters.targets.joyqueue.witness import OPEN_MAX, JoyQueueWitness
-from dethrone.clusters.targets.kit.files import append_ops, cut_ops
-from tests.clusters.joyqueue.spec import disk, entries, metadata_of
+from tests.clusters.joyqueue.spec import entries, metadata_of
 
 
 def told(events, name):
@@ -103,56 +100,6 @@ def test_commits_are_told_when_they_rise():
     witness = JoyQueueWitness("A")
     assert told(witness.sent("B", beat(2, commit=4)), "commit") == [(2, {"index": 4})]
     assert told(witness.sent("C", beat(2, commit=3)), "commit") == []
-
-
-def test_a_vote_is_persisted_by_its_last_fsync_and_not_before():
-    witness = JoyQueueWitness("A")
-    ops = metadata_ops(TOPIC, metadata_of("A", "ABC", 4, "B"))
-    assert told(witness.synced(ops[:3]), "persisted") == []
-    assert told(witness.synced(ops), "persisted") == [(4, {"voted_for": "B"})]
-    unsynced = metadata_ops(TOPIC, metadata_of("A", "ABC", 5, "B"), "in_place")
-    assert told(witness.synced(unsynced), "persisted") == []
-
-
-def test_log_batches_are_appends_and_truncations():
-    witness = JoyQueueWitness("A")
-    path = f"{TOPIC}/{LOG}"
-    rows = [record(at, entry) for at, entry in enumerate(entries(1, 1, 2))]
-    data = b"".join(row[0] for row in rows)
-    assert told(witness.synced(append_ops(path, data, 0)), "log_append") == [
-        (2, {"from": 1, "entries": [(1, 1, rows[0][1]), (2, 1, rows[1][1]), (3, 2, rows[2][1])]})
-    ]
-    end = len(rows[0][0])
-    more = record(1, entries(3, first=2)[0])[0]
-    cut = witness.synced((*cut_ops(path, end), *append_ops(path, more, end)))
-    assert [event.name for event in cut] == ["log_truncate", "log_append"]
-    assert cut[0].data == {"from": 2}
-    assert cut[1].data["entries"][0][:2] == (2, 3)
-
-
-def test_a_boot_tells_what_the_disk_holds_and_goes_on_from_there():
-    witness = JoyQueueWitness("A")
-    image = disk(3, "B", (1, 3))
-    events = witness.booted(image)
-    assert told(events, "found") == [(3, {"voted_for": "B", "file": "read"})]
-    assert told(events, "log_truncate") == [(0, {"from": 3})]
-    assert [row[:2] for row in told(events, "log_append")[0][1]["entries"]] == [(1, 1), (2, 3)]
-    rest = record(2, entries(4, first=3)[0])[0]
-    more = witness.synced(append_ops(f"{TOPIC}/{LOG}", rest, len(image[f"{TOPIC}/{LOG}"])))
-    assert more[0].data["from"] == 3
-
-
-@pytest.mark.parametrize(
-    ("image", "file"),
-    [
-        ({f"{TOPIC}/{METADATA}": "unreadable"}, "unreadable"),
-        ({f"{TOPIC}/{METADATA}": b"?"}, "unreadable"),
-        ({f"{TOPIC}/{LOG}": "unreadable"}, "absent"),
-        ({f"{TOPIC}/{LOG}": b"garbage" * 9}, "absent"),
-    ],
-)
-def test_a_damaged_disk_does_not_stop_the_witness_and_is_told(image, file):
-    assert [data["file"] for _, data in told(JoyQueueWitness("A").booted(image), "found")] == [file]
 
 
 def test_a_group_without_any_file_is_found_absent_with_its_first_write():

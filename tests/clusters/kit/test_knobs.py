@@ -58,6 +58,40 @@ def test_a_word_that_no_knob_takes_is_refused_by_name(table, name):
     assert table.knobs[name].allowed in str(error.value)
 
 
+@pytest.mark.parametrize(
+    ("table", "words", "says"),
+    [
+        (RAFT, {"clock_drift_bound": "0.9"}, "at least 1"),
+        (RAFT, {"check_quorum": "off"}, "check_quorum=on"),
+        (RAFT, {"noop": "off"}, "noop=on"),
+        (RAFT, {"reads": "lease", "stickiness": "off"}, "stickiness=on"),
+        (RAFT, {"reads": "lease", "vote_holdoff_after_start": "off"}, "vote_holdoff_after_start=on"),
+        (RAFT, {"reads": "lease", "stickyWindow": "100"}, "sticky_window"),
+        (RAFT, {"pre_vote": "off", "prevote_leader_check": "on"}, "pre_vote=on"),
+        (RAFT, {"membership": "single_server", "noop": "off", "reads": "local"}, "noop=on"),
+        (RAFT, {"config_needs_own_commit": "off"}, "single_server"),
+        (RAFT, {"electionTimeoutMin": "400"}, "election_timeout_max"),
+        (RAFT, {"heartbeatInterval": "100"}, "heartbeat_interval"),
+        (RAFT, {"checkQuorumWindow": "50"}, "check_quorum_window"),
+        (RAFT, {"safe_reads": "on", "reads": "local"}, "contradict"),
+        (DLEDGER, {"min_vote_interval_ms": "1000"}, "below"),
+        (KRAFT, {"observers": "n1,n1"}, "each once"),
+        (KRAFT, {"cluster_id": ""}, "a name"),
+        (JOYQUEUE, {"groups": "0"}, "groups"),
+        (JOYQUEUE, {"groups": "17"}, "groups"),
+        (JOYQUEUE, {"defer_task": "n2:votes:8"}, "defer_task"),
+        (JOYQUEUE, {"defer_task": "n2:vote:x"}, "defer_task"),
+        (JOYQUEUE, {"executor_thread_num_min": "60"}, "executor_thread_num_min"),
+        (JOYQUEUE, {"heartbeat_timeout_ms": "5000"}, "heartbeat_timeout_ms"),
+    ],
+)
+def test_what_contradicts_itself_is_refused_with_a_remedy(table, words, says):
+    with pytest.raises(ConfigError) as caught:
+        table.parse(words)
+    assert says in str(caught.value)
+    assert caught.value.next_step
+
+
 @pytest.mark.parametrize(("table", "name", "other"), ORIGINALS)
 def test_the_originals_name_means_the_same_knob_and_only_one_may_be_given(table, name, other):
     word = table.words({})[name]

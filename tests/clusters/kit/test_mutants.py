@@ -6,6 +6,7 @@ from types import ModuleType
 
 import msgspec
 
+from dethrone.clusters.targets.kit.known_bugs import KNOWN
 from dethrone.clusters.targets.kit.mutants import Switched, mutant, planted
 
 
@@ -32,7 +33,7 @@ HERE = sys.modules[__name__]
 
 
 def test_numbers_come_first_and_each_bug_once():
-    assert list(planted(HERE))[:3] == ["01-first", "02-second", "plain-louder"]
+    assert list(planted(HERE))[:4] == ["01-first", "02-second", "22-almost", "plain-louder"]
 
 
 def test_a_bug_is_told_by_its_class():
@@ -60,9 +61,15 @@ class Ruled:
         self.knobs = knobs
 
     @mutant("plain-always", answers=True, says="agrees to everything", caught_by=("two",))
+    @mutant("22-almost", instead=lambda _, number, least: number > least, nodes_min=2)
     def agrees(self, number, *, least):
         """Whether the number is large enough."""
         return number >= least
+
+    @mutant("22-almost", answers="never")
+    def when(self):
+        """When to agree."""
+        return "now"
 
 
 class Knobs(msgspec.Struct):
@@ -76,6 +83,13 @@ def test_a_bug_on_a_rule_answers_one_value_there_and_all_else_is_honest():
     assert (honest.agrees(1, least=2), always.agrees(1, least=2), untidy.agrees(1, least=2)) == (False, True, False)
     assert (honest.tidy, always.tidy, untidy.tidy) == (True, True, False)
     assert found["plain-always"].caught_by == ("two",)
+
+
+def test_a_name_on_several_rules_breaks_them_all_and_what_is_not_said_there_is_that_of_its_number():
+    bug = planted(HERE)["22-almost"]
+    almost = bug.rules(None)
+    assert (almost.agrees(2, least=2), almost.agrees(3, least=2), almost.when()) == (False, True, "never")
+    assert (bug.says, bug.caught_by, bug.nodes_min) == (KNOWN["22"].says, KNOWN["22"].caught_by, 2)
 
 
 def test_a_bug_of_other_knobs_is_the_honest_rules_under_these():

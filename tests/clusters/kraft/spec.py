@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dethrone.clusters.targets.client_api import Append, Get, Transfer
 from dethrone.clusters.targets.kraft.messages import (
-    NONE,
     BeginQuorumEpochRequest,
     CurrentLeader,
     FetchRequest,
@@ -48,11 +47,11 @@ def vote(candidate, epoch, last_epoch=0, last=0, *, cluster=CLUSTER):
 
 
 def granted(epoch, *, leader=NO):
-    return VoteResponse(1, NONE, VotePartition(NONE, leader, epoch, vote_granted=True))
+    return VoteResponse(1, "NONE", VotePartition("NONE", leader, epoch, vote_granted=True))
 
 
-def refused(epoch, *, leader=NO, code=NONE):
-    return VoteResponse(1, NONE, VotePartition(code, leader, epoch, vote_granted=False))
+def refused(epoch, *, leader=NO, code="NONE"):
+    return VoteResponse(1, "NONE", VotePartition(code, leader, epoch, vote_granted=False))
 
 
 def begin(leader, epoch):
@@ -181,7 +180,7 @@ class One(bench.Bench):
             src, FetchRequest(correlation, replica, CLUSTER, wait, epoch or node.epoch, offset, last_epoch)
         )
 
-    def answered(self, new=(), *, hw=-1, epoch=None, leader=None, code=NONE, diverging=None, src=None, after_ms=0):
+    def answered(self, new=(), *, hw=-1, epoch=None, leader=None, code="NONE", diverging=None, src=None, after_ms=0):
         """The leader answers the fetch under way."""
         node = self.node
         current = CurrentLeader(node.leader if leader is None else leader, epoch or node.epoch)

@@ -197,8 +197,7 @@ def test_kr_b6_a_thawed_leader_reports_leader_until_its_timer_and_its_writes_nev
 def test_kr_b7_killing_the_leader_of_five_makes_several_candidates_and_several_rounds():
     split = several = 0
     for seed in range(40):
-        world = World("ABCDE", seed=seed)
-        leader = world.elect()
+        world, leader = World.with_leader("ABCDE", seed=seed)
         world.run(3_000)
         world.kill(leader)
         before = world.now

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from dethrone.clusters.targets.kraft.messages import EndQuorumEpochRequest, FetchRequest, VoteRequest
-from dethrone.clusters.targets.kraft.storage import LOG, STATE, STATE_TEMPORARY, read_state
+from dethrone.clusters.targets.kraft.storage import LOG, STATE, read_state
 from tests.clusters.kraft.spec import NO, A, B, C, One, disk, records, vote
 from tests.world.effects import halted, names, note, sent
 
@@ -76,7 +76,7 @@ def test_the_file_is_one_json_line_with_these_fields():
         "currentVoters": [{"voterId": 1}, {"voterId": 2}, {"voterId": 3}],
         "data_version": 0,
     }
-    assert STATE_TEMPORARY not in one.disk.shown
+    assert f"{STATE}.tmp" not in one.disk.shown
 
 
 @pytest.mark.parametrize("content", ["unreadable", b"", b"{", b"[]", b'{"leaderEpoch":"x"}', b'{"data_version":7}'])
@@ -99,22 +99,6 @@ def test_another_voter_set_than_the_stored_one_is_refused():
     assert not halted(One(disk(3, voters=(3, 2, 1))).booted)
     assert not halted(One(disk(3, voters=())).booted)
     assert halted(One(disk(3), observers="C").booted)
-
-
-@pytest.mark.parametrize("content", ["unreadable", b"\x01" * 40])
-def test_a_damaged_log_ends_the_node(content):
-    one = One({**disk(3), LOG: content})
-    assert halted(one.booted)
-    assert one.fire("election") == []
-
-
-def test_a_torn_tail_of_the_log_is_cut_before_anything_is_said():
-    image = disk(2, log=(1, 1))
-    whole = image[LOG]
-    tail = disk(2, log=(1, 1, 2))[LOG][len(whole) : -3]
-    one = One({**image, LOG: whole + tail})
-    assert one.node.log.end == 2
-    assert one.disk.shown[LOG] == whole
 
 
 def test_nothing_is_said_before_the_start_state_is_on_disk():

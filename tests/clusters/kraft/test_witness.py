@@ -1,8 +1,6 @@
 """What the witness tells, read off wire and disk."""
 
-from dethrone.clusters.targets.kit.files import append_ops, cut_ops
 from dethrone.clusters.targets.kraft.messages import (
-    NONE,
     BeginQuorumEpochRequest,
     BeginQuorumEpochResponse,
     CurrentLeader,
@@ -13,17 +11,15 @@ from dethrone.clusters.targets.kraft.messages import (
     VoteResponse,
 )
 from dethrone.clusters.targets.kraft.storage import (
-    LOG,
     STATE,
     QuorumState,
     Voter,
-    record_bytes,
     state_bytes,
     state_ops,
 )
 from dethrone.clusters.targets.kraft.target import TARGET
 from dethrone.harness.core.machine import Fsync, Unlink
-from tests.clusters.kraft.spec import CLUSTER, NO, A, B, World, disk, granted, records, refused, stored
+from tests.clusters.kraft.spec import CLUSTER, NO, A, B, World, disk, granted, refused, stored
 
 
 def fresh(image=None, members="ABC"):
@@ -43,7 +39,7 @@ def fetch(offset, epoch=4, last=4):
     return FetchRequest(1, A, CLUSTER, 500, epoch, offset, last)
 
 
-def leads(epoch, hw=-1, code=NONE):
+def leads(epoch, hw=-1, code="NONE"):
     return FetchResponse(1, code, hw, 0, CurrentLeader(A, epoch))
 
 
@@ -64,7 +60,7 @@ def test_an_answer_that_grants_nothing_tells_its_epoch_once():
     witness, _ = fresh()
     assert told(witness.sent("B", refused(5))) == [("answered", 5, {"to": "B"})]
     assert witness.sent("C", refused(5)) == []
-    assert witness.sent("C", BeginQuorumEpochResponse(1, NONE, B, 5)) == []
+    assert witness.sent("C", BeginQuorumEpochResponse(1, "NONE", B, 5)) == []
     assert told(witness.sent("C", leads(6, code="NOT_LEADER_OR_FOLLOWER"))) == [("answered", 6, {"to": "C"})]
     assert witness.sent("C", VoteResponse(1, "INCONSISTENT_CLUSTER_ID")) == []
 
@@ -132,19 +128,8 @@ def test_a_candidate_that_comes_back_counts_its_stored_vote():
     assert told(witness.sent("B", leads(4)))[0][2]["voters"] == ["A", "B"]
 
 
-def test_records_are_told_as_indexes_from_one_and_cuts_as_well():
-    witness, _ = fresh()
-    data = [record_bytes(record)[0] for record in records(1, 1, 2)]
-    events = told(witness.synced(append_ops(LOG, b"".join(data), 0)))
-    assert [(name, body["from"]) for name, _, body in events] == [("log_append", 1)]
-    events = told(witness.synced((*cut_ops(LOG, len(data[0])), *append_ops(LOG, data[1], len(data[0])))))
-    assert [(name, body["from"]) for name, _, body in events] == [("log_truncate", 2), ("log_append", 2)]
-    assert LOG in append_ops(LOG, b"", 0)[0].path
-
-
 def test_in_a_whole_world_elections_votes_and_log_ends_agree_with_the_cores():
-    world = World("ABC")
-    leader = world.elect()
+    world, leader = World.with_leader()
     for value in range(5):
         assert world.write(leader, value)
     world.run(1500)
@@ -166,5 +151,5 @@ def test_an_election_of_one_voter_is_seen_on_its_disk():
     world.run(20)
     (elected,) = [event for event in world.boxes["A"].witnessed if event.name == "elected"]
     assert elected.data["voters"] == ["A"]
-    assert VotePartition(NONE, NO, 1, vote_granted=False) == refused(1).partition
+    assert VotePartition("NONE", NO, 1, vote_granted=False) == refused(1).partition
     assert stored(3).leader_epoch == 3

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import pytest
+
 from dethrone.clusters.targets.client_api import Append
-from dethrone.clusters.targets.raft.messages import AppendEntries, Entry, Noop, VoteReply
+from dethrone.clusters.targets.raft.messages import AppendEntries, AppendReply, Entry, VoteReply
 from dethrone.clusters.targets.raft.storage import LOG, VOTE, HardState, record, vote_bytes
 from dethrone.clusters.targets.raft.target import TARGET
 from dethrone.harness.core.machine import Fired
 from tests.world import bench, chaos, world
 from tests.world.effects import names, sent
 
-NOOP = Noop()
+
+def honest_and(name):
+    """Run the test with the planted bug (broken) and without (not)."""
+    return pytest.mark.parametrize(("variant", "broken"), [(name, True), (None, False)], ids=["variant", "honest"])
 
 
 def entries(*terms, first=1):
@@ -75,13 +80,13 @@ class World(world.World):
 
 
 class One(bench.Bench):
-    """A node that stored a vote and a log of those terms."""
+    """A node that stored a vote and a log of those terms, or with the disk ``image``."""
 
     target = TARGET
     profile = "raft"
 
-    def __init__(self, *, term=0, voted_for=None, log=(), **more):
-        super().__init__(disk(term, voted_for, log), **more)
+    def __init__(self, *, term=0, voted_for=None, log=(), image=None, **more):
+        super().__init__(disk(term, voted_for, log) if image is None else image, **more)
 
     def time_out(self):
         """Let the election deadline pass."""
@@ -95,6 +100,27 @@ class One(bench.Bench):
         """Hear a heartbeat of that leader, matching the own log."""
         log, term = self.node.log, self.node.term if term is None else term
         return self.hear(leader, heartbeat(leader, term, log.end, log.last_term, **more))
+
+    def ack(self, src, index=None, *, seq=None, ok=True, hint=0):
+        """A peer answers the newest round, or round ``seq``, with all that it holds, or with entry ``index``."""
+        log, lead = self.node.log, self.node.leading
+        match, seq = log.end if index is None else index, lead.seq if seq is None else seq
+        return self.hear(src, AppendReply(self.node.term, ok, match, hint, seq))
+
+    def standing(self):
+        """The same node after its deadline passed."""
+        self.time_out()
+        return self
+
+    def following(self, leader="B", **more):
+        """The same node after it heard that leader."""
+        self.follow(leader, **more)
+        return self
+
+    def leading(self, **how):
+        """The same node after it won."""
+        self.lead(**how)
+        return self
 
     def lead(self, *, votes="BC"):
         """Win an election with those votes and commit nothing yet."""
@@ -110,3 +136,8 @@ class One(bench.Bench):
             out += self.hear(voter, VoteReply(self.node.term, True))
         assert self.node.role == "LEADER"
         return out
+
+
+def paper(**more):
+    """A node without the extensions."""
+    return One(profile="raft-paper", **more)

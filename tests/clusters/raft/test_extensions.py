@@ -3,16 +3,10 @@
 import pytest
 
 from dethrone.clusters.targets.client_api import Append, Get, Ok, Refused, Transfer, Unknown
-from dethrone.clusters.targets.raft.messages import AppendReply, RequestVote, TimeoutNow
+from dethrone.clusters.targets.raft.messages import RequestVote, TimeoutNow
 from dethrone.harness.core.clock import MS
 from tests.clusters.raft.spec import One, heartbeat
 from tests.world.effects import answer, names, note, replies, sent
-
-
-def ack(one, src, *, seq=None, ok=True, index=None):
-    node = one.node
-    seq = node.leading.seq if seq is None else seq
-    return one.hear(src, AppendReply(node.term, ok, node.log.end if index is None else index, 0, seq))
 
 
 def leader(**more):
@@ -20,7 +14,7 @@ def leader(**more):
     one = One(**more)
     one.lead(votes=one.node.peers)
     for peer in one.node.peers:
-        ack(one, peer)
+        one.ack(peer)
     assert one.node.leading.own_term_committed
     return one
 
@@ -35,7 +29,7 @@ def ticks(one, count, *, answers=(), every_ms=50):
         if one.node.leading is None:
             break
         for peer in answers:
-            out += ack(one, peer)
+            out += one.ack(peer)
     return out
 
 
@@ -65,7 +59,7 @@ def test_a_mismatch_is_contact_too():
     one = leader()
     for _ in range(20):
         one.fire("heartbeat", after_ms=50)
-        ack(one, "B", ok=False)
+        one.ack("B", ok=False)
     assert one.node.role == "LEADER"
 
 
@@ -74,14 +68,13 @@ def test_contact_counts_from_the_sending_not_from_the_receipt():
     seq = one.node.leading.seq
     ticks(one, 5)
     for peer in "BC":
-        ack(one, peer, seq=seq)
+        one.ack(peer, seq=seq)
     ticks(one, 2)
     assert one.node.role == "FOLLOWER"
 
 
 def test_a_new_leader_has_one_window():
-    one = One()
-    one.lead()
+    one = One().leading()
     ticks(one, 6)
     assert one.node.role == "LEADER"
     ticks(one, 1)
@@ -89,8 +82,7 @@ def test_a_new_leader_has_one_window():
 
 
 def test_without_the_knob_it_leads_for_ever():
-    one = One(profile="raft-paper")
-    one.lead()
+    one = One(profile="raft-paper").leading()
     ticks(one, 100)
     assert one.node.role == "LEADER"
 
@@ -103,8 +95,8 @@ def test_a_read_index_read_needs_a_round_that_started_after_it():
     old = one.node.leading.seq
     out = one.ask(Get("k"))
     assert len(sent(out)) == 2
-    assert not replies(ack(one, "B", seq=old))
-    done = ack(one, "B")
+    assert not replies(one.ack("B", seq=old))
+    done = one.ack("B")
     assert replies(done) == [Ok(None)]
     assert note(done, "read_served")["mode"] == "readindex"
 
@@ -115,10 +107,10 @@ def test_reads_share_rounds():
     assert len(sent(first)) == 2
     assert not sent(one.ask(Get("k")))
     assert not sent(one.ask(Get("k")))
-    out = ack(one, "B")
+    out = one.ack("B")
     assert len(replies(out)) == 1
     assert len(sent(out)) == 2
-    assert len(replies(ack(one, "B"))) == 2
+    assert len(replies(one.ack("B"))) == 2
 
 
 def test_a_lost_round_is_made_good_by_the_next_heartbeat():
@@ -126,25 +118,24 @@ def test_a_lost_round_is_made_good_by_the_next_heartbeat():
     one.ask(Get("k"))
     one.ask(Get("k"))
     one.fire("heartbeat", after_ms=50)
-    assert len(replies(ack(one, "B"))) == 2
+    assert len(replies(one.ack("B"))) == 2
 
 
 def test_reads_wait_for_an_entry_of_the_own_term():
-    one = One()
-    one.lead()
+    one = One().leading()
     one.ask(Get("k"))
     one.fire("heartbeat", after_ms=50)
-    assert not replies(ack(one, "B", index=0))
-    ack(one, "B")
-    assert replies(ack(one, "B")) == [Ok(None)]
+    assert not replies(one.ack("B", index=0))
+    one.ack("B")
+    assert replies(one.ack("B")) == [Ok(None)]
 
 
 def test_a_read_sees_every_write_acknowledged_before_it():
     one = leader()
     one.ask(Append("k", 5))
-    ack(one, "B")
+    one.ack("B")
     one.ask(Get("k"))
-    assert replies(ack(one, "B")) == [Ok([5])]
+    assert replies(one.ack("B")) == [Ok([5])]
 
 
 def test_a_local_read_asks_nobody():
@@ -159,7 +150,7 @@ def test_a_read_through_the_log_is_an_entry():
     one.ask(Append("k", 5))
     out = one.ask(Get("k", "log"))
     assert not replies(out)
-    assert Ok([5], 3, 1) in replies(ack(one, "B", index=3))
+    assert Ok([5], 3, 1) in replies(one.ack("B", index=3))
 
 
 @pytest.mark.parametrize("mode", ["lease", "fast"])
@@ -170,8 +161,7 @@ def test_a_mode_that_the_knobs_do_not_allow_is_refused(mode):
 
 
 def test_a_node_alone_reads_at_once():
-    one = One(members="A")
-    one.time_out()
+    one = One(members="A").standing()
     assert replies(one.ask(Get("k"))) == [Ok(None)]
 
 
@@ -188,7 +178,7 @@ def test_a_lease_covers_the_shortest_timeout_over_the_drift_from_the_sending():
     one.fire("heartbeat", after_ms=50)
     seq, sent_at = one.node.leading.seq, one.now
     one.now += 40 * MS
-    ack(one, "B", seq=seq)
+    one.ack("B", seq=seq)
     one.now = sent_at + one.node.rules.lease_length() - 1
     one.node.overdue_at = 1 << 62
     assert replies(one.ask(Get("k"))) == [Ok(None)]
@@ -214,15 +204,15 @@ def test_the_lease_is_off_from_timeout_now_on_also_after_an_abort():
     assert not replies(one.ask(Get("k")))
     for _ in range(6):
         one.fire("heartbeat", after_ms=50)
-        ack(one, "B")
+        one.ack("B")
     out = one.fire("transfer")
     assert note(out, "transfer")["phase"] == "aborted"
     assert isinstance(replies(out)[0], Unknown)
     assert one.status().extra["lease_disabled"]
     assert not replies(one.ask(Get("k")))
-    ack(one, "B")
+    one.ack("B")
     one.ask(Append("k", 1))
-    assert isinstance(replies(ack(one, "B"))[0], Ok)
+    assert isinstance(replies(one.ack("B"))[0], Ok)
 
 
 # --- transfer -----------------------------------------------------------------------------------------------------
@@ -234,20 +224,18 @@ def test_a_transfer_brings_the_target_up_to_date_and_takes_no_writes_meanwhile()
     out = one.ask(Transfer("B"))
     assert not sent(out, TimeoutNow)
     assert isinstance(replies(one.ask(Append("k", 2)))[0], Refused)
-    assert sent(ack(one, "B"), TimeoutNow) == [("B", TimeoutNow(1, "A"))]
+    assert sent(one.ack("B"), TimeoutNow) == [("B", TimeoutNow(1, "A"))]
 
 
 def test_the_target_campaigns_at_once_with_force():
-    one = One(transfer="on", term=3)
-    one.follow("B")
+    one = One(transfer="on", term=3).following("B")
     out = one.hear("B", TimeoutNow(3, "B"))
     assert sent(out) == [(peer, RequestVote(4, "A", 0, 0, force=True)) for peer in "BC"]
 
 
 @pytest.mark.parametrize(("src", "term"), [("C", 3), ("B", 2)])
 def test_a_stale_or_foreign_timeout_now_is_ignored(src, term):
-    one = One(transfer="on", term=3)
-    one.follow("B")
+    one = One(transfer="on", term=3).following("B")
     assert not sent(one.hear(src, TimeoutNow(term, src)))
     assert one.node.term == 3
 
@@ -293,8 +281,7 @@ def test_status_names_everything_that_the_specification_lists():
 
 
 def test_status_has_no_side_effect():
-    one = One()
-    one.follow("B")
+    one = One().following("B")
     before = one.hear("B", heartbeat("B", 0, seq=2))
     one.status()
     assert one.hear("B", heartbeat("B", 0, seq=2)) == before

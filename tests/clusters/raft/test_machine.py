@@ -1,5 +1,7 @@
 """The client state machine: lists, registers, locks."""
 
+from fractions import Fraction
+
 import pytest
 
 from dethrone.clusters.targets.client_api import Acquire, Append, Cas, Get, Holder, Put, Release, Renew, Txn, Use
@@ -87,7 +89,7 @@ def test_the_holder_may_take_its_lock_again_with_a_new_token():
 
 
 def test_only_an_entry_ends_a_lock_and_only_the_one_it_was_meant_for():
-    machine = Machine((11, 10))
+    machine = Machine(Fraction(11, 10))
     machine.apply(1, Acquire("l", "a", 100), 0)
     assert machine.expired("l", 110 * MS - 1) is None
     expire = machine.expired("l", 110 * MS)

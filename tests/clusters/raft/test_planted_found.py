@@ -9,11 +9,8 @@ from dethrone.clusters.targets.raft.target import TARGET
 from dethrone.harness.core.clock import MS, SECOND
 from dethrone.harness.core.rng import Rng
 from tests.clusters.raft.recorded import Recorded
+from tests.clusters.raft.spec import honest_and
 from tests.clusters.raft.test_sequences import win
-
-
-def honest_and(name):
-    return pytest.mark.parametrize(("variant", "broken"), [(name, True), (None, False)], ids=["variant", "honest"])
 
 
 def judged(world, checker, *, broken, words=""):
@@ -24,11 +21,6 @@ def judged(world, checker, *, broken, words=""):
         assert words in told
         assert all(1 <= len(found.certificate) <= 8 for found in verdict.findings)
     return verdict
-
-
-def planted(name, names="ABC", **more):
-    """A world of that variant, or of the honest build (None), with the knobs that ``like`` needs."""
-    return Recorded(names, variant=name, **more)
 
 
 # --- vote-is-durable --------------------------------------------------------------------------------------------
@@ -117,8 +109,7 @@ SINGLE = {"membership": "single_server"}
 
 @honest_and("23-non-members-vote")
 def test_23_the_vote_of_a_removed_node_is_asked_for_and_counted(variant, broken):
-    world = Recorded("ABCD", variant=variant, **SINGLE)
-    win(world, "A")
+    world = win(Recorded("ABCD", variant=variant, **SINGLE), "A")
     world.run(100)
     assert world.do("reconfigure", ["remove", "D"], "A")() is None
     world.run(300)
@@ -130,8 +121,7 @@ def test_23_the_vote_of_a_removed_node_is_asked_for_and_counted(variant, broken)
 
 @honest_and("53-config-on-commit")
 def test_53_the_old_members_count_the_entry_that_changes_them(variant, broken):
-    world = Recorded("ABCD", variant=variant, **SINGLE)
-    win(world, "A")
+    world = win(Recorded("ABCD", variant=variant, **SINGLE), "A")
     world.run(100)
     world.do("reconfigure", ["remove", "D"], "A")()
     world.run(300)
@@ -157,8 +147,7 @@ def test_53_the_old_members_count_the_entry_that_changes_them(variant, broken):
 
 @honest_and("54-removed-node-campaigns")
 def test_54_a_removed_node_goes_on_campaigning(variant, broken):
-    world = Recorded("ABCD", variant=variant, **SINGLE)
-    win(world, "A")
+    world = win(Recorded("ABCD", variant=variant, **SINGLE), "A")
     world.run(100)
     world.do("reconfigure", ["remove", "D"], "A")()
     world.run(3000)
@@ -215,8 +204,7 @@ def test_27_a_node_that_lost_refuses_the_winner_of_its_term_for_ever(variant, br
 
 @honest_and("31-any-request-resets-deadline")
 def test_31_an_asker_that_cannot_win_keeps_the_only_one_that_can_from_asking(variant, broken):
-    world = Recorded("ABC", variant=variant)
-    win(world, "A")
+    world = win(Recorded("ABC", variant=variant), "A")
     world.isolate("C")
     assert world.write("A", 1)
     world.run(100)

@@ -26,21 +26,18 @@ def test_row_1_a_lower_term_is_refused_with_the_own_term():
 
 
 def test_row_2_no_pre_vote_while_a_leader_is_heard():
-    one = One(term=5)
-    one.follow("C")
+    one = One(term=5).following("C")
     assert answer(one.hear("B", ask(6), after_ms=149)).reason == 2
     assert answer(one.hear("B", ask(6), after_ms=1)).granted
 
 
 def test_row_2_no_pre_vote_from_a_leader():
-    one = One()
-    one.lead()
+    one = One().leading()
     assert answer(one.hear("B", ask(9))).reason == 2
 
 
 def test_row_2_is_the_knob_prevote_leader_check():
-    one = One(term=5, prevote_leader_check="off", stickiness="off")
-    one.follow("C")
+    one = One(term=5, prevote_leader_check="off", stickiness="off").following("C")
     assert answer(one.hear("B", ask(6))).granted
 
 
@@ -75,8 +72,7 @@ def test_a_started_node_with_holdoff_grants_no_pre_vote():
 
 
 def opened(**more):
-    one = One(**more)
-    one.time_out()
+    one = One(**more).standing()
     return one, one.node.round.no
 
 
@@ -123,8 +119,7 @@ def test_row_2_answers_of_other_rounds_terms_and_nodes_are_ignored(stale):
 
 @pytest.mark.parametrize("term", [0, 3, 7])
 def test_row_3_a_grant_counts_whatever_term_it_carries(term):
-    one = One(term=3)
-    one.time_out()
+    one = One(term=3).standing()
     out = one.hear("B", PreVoteReply(term, 4, 1, True, 5))
     assert (one.node.role, one.node.term) == ("CANDIDATE", 4)
     assert note(out, "prevote_result")["result"] == "won"
@@ -180,8 +175,7 @@ def test_a_granted_vote_closes_the_round():
 
 
 def test_a_node_alone_campaigns_at_once():
-    one = One(members="A")
-    one.time_out()
+    one = One(members="A").standing()
     assert one.node.role == "LEADER"
 
 
@@ -198,8 +192,7 @@ def test_a_node_outside_the_voters_never_campaigns():
 
 
 def test_d1_a_voter_of_a_lower_term_still_helps():
-    one = One(term=9)
-    one.time_out()
+    one = One(term=9).standing()
     one.hear("B", PreVoteReply(2, 10, 1, True, 5))
     assert one.node.role == "CANDIDATE"
 
@@ -224,8 +217,7 @@ def test_d3_a_follower_of_a_higher_term_answers_the_leader_who_steps_down():
 
 
 def test_an_ex_leader_grants_its_successor_a_pre_vote_at_once():
-    one = One()
-    one.lead()
+    one = One().leading()
     one.follow("B", term=1) if one.node.role == "FOLLOWER" else None
     one.hear("B", AppendReply(5, False, 0, 0, 1))
     assert (one.node.leader, one.status().extra["heard"]) == (None, False)

@@ -14,7 +14,7 @@ def win(world, name, *, tries=12):
     """Let ``name`` campaign until it leads, with nobody else's deadline in the way."""
     for _ in range(tries):
         if world.boxes[name].node.leading:
-            return
+            return world
         for box in world.boxes.values():
             if box.alive and not box.node.leading:
                 # nobody hears anybody any more, and nobody else's deadline passes first
@@ -23,6 +23,7 @@ def win(world, name, *, tries=12):
         world.campaign(name)
         world.run(20)
     assert world.boxes[name].node.leading, f"{name} does not win"
+    return world
 
 
 @both
@@ -41,8 +42,7 @@ def test_rf_b1_without_persistence_a_restarted_voter_elects_a_second_leader(prof
 @both
 @pytest.mark.parametrize(("log_check", "broken"), [("off", True), ("on", False)])
 def test_rf_b2_without_the_log_check_an_acknowledged_write_is_lost(profile, log_check, broken):
-    world = World("ABC", profile=profile, log_check=log_check)
-    win(world, "A")
+    world = win(World("ABC", profile=profile, log_check=log_check), "A")
     world.isolate("C")
     assert world.write("A", "x")
     world.run(60)
@@ -57,8 +57,7 @@ def test_rf_b2_without_the_log_check_an_acknowledged_write_is_lost(profile, log_
 
 
 def figure_8(profile, **knobs):
-    world = World("12345", profile=profile, sync=(0, 0), **PLAIN, **knobs)
-    win(world, "1")
+    world = win(World("12345", profile=profile, sync=(0, 0), **PLAIN, **knobs), "1")
     world.partition("12", "345")
     world.request("1", Append("k", "a"))
     world.run(5)
@@ -99,8 +98,7 @@ def test_rf_b3_with_the_rule_the_entry_is_not_committed_and_nothing_is_lost(prof
 
 
 def stale_read(profile):
-    world = World("ABCDE", profile=profile)
-    win(world, "A")
+    world = win(World("ABCDE", profile=profile), "A")
     assert world.write("A", 1)
     world.isolate("A")
     world.run(2000, until=lambda: world.leader(among="BCDE"))
@@ -118,8 +116,7 @@ def test_rf_b4_raft_does_not():
 
 @pytest.mark.parametrize(("profile", "leads"), [("raft-paper", True), ("raft", False)])
 def test_rf_b5_a_leader_cut_for_ever(profile, leads):
-    world = World("ABC", profile=profile)
-    win(world, "A")
+    world = win(World("ABC", profile=profile), "A")
     world.isolate("A")
     world.run(420)
     assert (world.boxes["A"].node.role == "LEADER") == leads
@@ -130,8 +127,7 @@ def test_rf_b5_a_leader_cut_for_ever(profile, leads):
 
 @pytest.mark.parametrize(("profile", "deposed"), [("raft-paper", True), ("raft", False)])
 def test_rf_b6_an_isolated_follower_comes_back(profile, deposed):
-    world = World("ABC", profile=profile)
-    win(world, "A")
+    world = win(World("ABC", profile=profile), "A")
     assert world.write("A", 1)
     term = world.boxes["A"].node.term
     world.isolate("C")
@@ -145,8 +141,7 @@ def test_rf_b6_an_isolated_follower_comes_back(profile, deposed):
 @both
 @pytest.mark.parametrize(("prev_check", "broken"), [("off", True), ("on", False)])
 def test_rf_b7_without_the_previous_entrys_check_logs_stop_matching(profile, prev_check, broken):
-    world = World("ABC", profile=profile, prev_check=prev_check, **PLAIN)
-    win(world, "A")
+    world = win(World("ABC", profile=profile, prev_check=prev_check, **PLAIN), "A")
     assert world.write("A", "e")
     world.run(60)
     world.isolate("A")
@@ -185,8 +180,7 @@ def test_rf_b8_asking_again_in_the_same_term_never_ends_it(profile, retry, new_t
 
 @pytest.mark.parametrize(("profile", "replaced"), [("raft-paper", False), ("raft", True)])
 def test_rf_b9_a_leader_that_hears_nobody(profile, replaced):
-    world = World("ABC", profile=profile)
-    win(world, "A")
+    world = win(World("ABC", profile=profile), "A")
     world.run(60)
     world.cut = {("B", "A"), ("C", "A")}
     world.run(5000)
@@ -195,8 +189,7 @@ def test_rf_b9_a_leader_that_hears_nobody(profile, replaced):
 
 
 def test_rf_b10_a_paused_follower_deposes_nobody_under_raft():
-    world = World("ABC")
-    win(world, "A")
+    world = win(World("ABC"), "A")
     world.run(100)
     world.pause("C")
     world.run(1000)
@@ -208,8 +201,7 @@ def test_rf_b10_a_paused_follower_deposes_nobody_under_raft():
 
 @both
 def test_rf_b11_without_a_majority_nobody_is_elected(profile):
-    world = World("ABCDE", profile=profile)
-    win(world, "A")
+    world = win(World("ABCDE", profile=profile), "A")
     for name in "ABC":
         world.kill(name)
     elected = len(world.judge.leaders)
@@ -222,8 +214,7 @@ def test_rf_b11_without_a_majority_nobody_is_elected(profile):
 
 def test_rx_b5_without_leader_check_and_stickiness_a_cut_pair_moves_a_healthy_leader():
     for checks, moved in (({"prevote_leader_check": "off", "stickiness": "off"}, True), ({}, False)):
-        world = World("ABC", **checks)
-        win(world, "A")
+        world = win(World("ABC", **checks), "A")
         world.run(100)
         world.sever("A", "C")
         world.run(2000)
@@ -231,8 +222,7 @@ def test_rx_b5_without_leader_check_and_stickiness_a_cut_pair_moves_a_healthy_le
 
 
 def test_a_follower_that_was_wiped_is_filled_again():
-    world = World("ABC")
-    win(world, "A")
+    world = win(World("ABC"), "A")
     assert world.write("A", 1)
     world.run(100)
     world.restart("C", wipe=True)

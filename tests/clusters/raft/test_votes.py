@@ -5,16 +5,12 @@ import pytest
 from dethrone.clusters.targets.raft.messages import AppendReply, RequestVote, VoteReply
 from dethrone.harness.core.clock import MS
 from dethrone.harness.core.machine import Await, Disk, Note, Send
-from tests.clusters.raft.spec import One, heartbeat
+from tests.clusters.raft.spec import One, disk, heartbeat, paper
 from tests.world.effects import answer, halted, names, note, sent, timers
 
 
 def request(term, candidate="B", index=0, last_term=0, **more):
     return RequestVote(term, candidate, index, last_term, **more)
-
-
-def paper(**more):
-    return One(profile="raft-paper", **more)
 
 
 # --- granting: 5.4 ----------------------------------------------------------------------------------------------
@@ -87,8 +83,7 @@ def test_a_higher_term_is_adopted_also_where_the_vote_is_refused():
 
 
 def test_a_candidate_refuses_others_in_its_own_term():
-    one = paper()
-    one.time_out()
+    one = paper().standing()
     assert answer(one.hear("B", request(1))) == VoteReply(1, False, "voted")
 
 
@@ -133,30 +128,26 @@ def test_the_draw_waits_for_the_shortest_timeout_and_is_counted_from_the_reset()
 
 
 def test_requests_are_repeated_to_those_who_have_not_answered():
-    one = paper(members="ABCDE")
-    one.time_out()
+    one = paper(members="ABCDE").standing()
     one.hear("B", VoteReply(1, False, "log"))
     assert [to for to, _ in sent(one.fire("retry", after_ms=50))] == ["C", "D", "E"]
 
 
 def test_a_candidate_whose_deadline_passes_opens_a_new_term():
-    one = paper()
-    one.time_out()
+    one = paper().standing()
     one.time_out()
     assert one.node.term == 2
 
 
 def test_retry_same_term_asks_again_in_the_same_term():
-    one = paper(retry_same_term="on")
-    one.time_out()
+    one = paper(retry_same_term="on").standing()
     out = one.time_out()
     assert one.node.term == 1
     assert [body.term for _, body in sent(out)] == [1, 1]
 
 
 def test_a_node_alone_leads_when_its_own_vote_is_on_disk_and_not_before():
-    one = One(members="A", slow=True)
-    one.time_out()
+    one = One(members="A", slow=True).standing()
     assert one.node.role == "CANDIDATE"
     one.done()
     assert one.node.role == "LEADER"
@@ -166,8 +157,7 @@ def test_a_node_alone_leads_when_its_own_vote_is_on_disk_and_not_before():
 
 
 def test_a_majority_of_votes_elects_and_the_event_names_the_voters():
-    one = paper(members="ABCDE")
-    one.time_out()
+    one = paper(members="ABCDE").standing()
     assert one.hear("B", VoteReply(1, True))
     assert one.node.role == "CANDIDATE"
     out = one.hear("D", VoteReply(1, True))
@@ -178,8 +168,7 @@ def test_a_majority_of_votes_elects_and_the_event_names_the_voters():
 
 @pytest.mark.parametrize(("members", "needed"), [("AB", 1), ("ABC", 1), ("ABCD", 2), ("ABCDE", 2)])
 def test_the_winning_count_is_half_rounded_down_plus_one(members, needed):
-    one = paper(members=members)
-    one.time_out()
+    one = paper(members=members).standing()
     for count, voter in enumerate(members[1 : needed + 1], start=1):
         assert one.node.role == "CANDIDATE"
         one.hear(voter, VoteReply(1, True))
@@ -190,31 +179,27 @@ def test_the_winning_count_is_half_rounded_down_plus_one(members, needed):
     "reply", [("B", VoteReply(0, True)), ("B", VoteReply(1, False, "log")), ("X", VoteReply(1, True))]
 )
 def test_older_refused_and_foreign_votes_do_not_count(reply):
-    one = paper()
-    one.time_out()
+    one = paper().standing()
     one.hear(*reply)
     assert one.node.role == "CANDIDATE"
 
 
 def test_the_same_voter_counts_once():
-    one = paper(members="ABCDE")
-    one.time_out()
+    one = paper(members="ABCDE").standing()
     one.hear("B", VoteReply(1, True))
     one.hear("B", VoteReply(1, True))
     assert one.node.role == "CANDIDATE"
 
 
 def test_a_higher_term_in_an_answer_ends_the_campaign():
-    one = paper()
-    one.time_out()
+    one = paper().standing()
     out = one.hear("B", VoteReply(8, False, "lower_term"))
     assert (one.node.role, one.node.term, one.node.voted_for) == ("FOLLOWER", 8, None)
     assert "term_change" in names(out)
 
 
 def test_votes_of_the_last_campaign_do_not_help_the_next():
-    one = paper(members="ABCDE")
-    one.time_out()
+    one = paper(members="ABCDE").standing()
     one.hear("B", VoteReply(1, True))
     one.time_out()
     one.hear("C", VoteReply(2, True))
@@ -241,28 +226,24 @@ def test_with_noop_the_first_entry_of_a_term_is_blank():
 
 @pytest.mark.parametrize("term", [1, 2])
 def test_a_candidate_follows_a_leader_of_its_term_or_a_higher_one(term):
-    one = paper()
-    one.time_out()
+    one = paper().standing()
     one.hear("B", heartbeat("B", term))
     assert (one.node.role, one.node.leader, one.node.term) == ("FOLLOWER", "B", term)
 
 
 def test_a_candidate_refuses_a_leader_of_a_lower_term_aloud():
-    one = paper(term=4)
-    one.time_out()
+    one = paper(term=4).standing()
     assert answer(one.hear("B", heartbeat("B", 4))) == AppendReply(5, False, 0, 0, 1)
     assert one.node.role == "CANDIDATE"
 
 
 def test_a_leader_that_hears_another_of_its_term_reports_a_violation():
-    one = paper()
-    one.lead()
+    one = paper().leading()
     assert "violation" in names(one.hear("B", heartbeat("B", 1)))
 
 
 def test_a_leader_steps_down_for_a_higher_term():
-    one = paper()
-    one.lead()
+    one = paper().leading()
     out = one.hear("B", heartbeat("B", 5))
     assert (one.node.role, one.node.term, one.node.leader) == ("FOLLOWER", 5, "B")
     assert note(out, "step_down")["why"] == "higher_term"
@@ -273,8 +254,7 @@ def test_a_leader_steps_down_for_a_higher_term():
 
 
 def test_a_node_that_hears_a_leader_ignores_vote_requests_without_adopting_their_term():
-    one = One(term=3)
-    one.follow("B")
+    one = One(term=3).following("B")
     before = one.node.reset_at
     out = one.hear("C", request(9, "C"), after_ms=149)
     assert answer(out) == VoteReply(3, False, "sticky")
@@ -283,35 +263,29 @@ def test_a_node_that_hears_a_leader_ignores_vote_requests_without_adopting_their
 
 
 def test_stickiness_ends_after_the_sticky_window():
-    one = One(term=3)
-    one.follow("B")
+    one = One(term=3).following("B")
     assert answer(one.hear("C", request(9, "C"), after_ms=150)).vote_granted
 
 
 def test_a_leader_is_sticky_too():
-    one = One()
-    one.lead()
+    one = One().leading()
     assert answer(one.hear("C", request(9, "C"))) == VoteReply(1, False, "sticky")
 
 
 def test_force_passes_stickiness_and_nothing_else():
-    one = One(term=3, log=(3,))
-    one.follow("B")
+    one = One(term=3, log=(3,)).following("B")
     assert answer(one.hear("C", request(9, "C", 1, 3, force=True))).vote_granted
-    one = One(term=3, log=(3,))
-    one.follow("B")
+    one = One(term=3, log=(3,)).following("B")
     assert answer(one.hear("C", request(9, "C", 0, 0, force=True))) == VoteReply(9, False, "log")
 
 
 def test_row_1_comes_before_stickiness():
-    one = One(term=3)
-    one.follow("B")
+    one = One(term=3).following("B")
     assert answer(one.hear("C", request(2, "C"))).reason == "lower_term"
 
 
 def test_without_the_knob_nobody_is_sticky():
-    one = paper(term=3)
-    one.follow("B")
+    one = paper(term=3).following("B")
     assert answer(one.hear("C", request(9, "C"))).vote_granted
 
 
@@ -341,3 +315,10 @@ def test_status_shows_no_term_that_a_crash_could_take_back():
     assert (status.term, status.voted_for, status.role) == (3, None, "FOLLOWER")
     one.done()
     assert (one.status().term, one.status().voted_for) == (4, "B")
+
+
+def test_a_missing_vote_file_starts_from_the_terms_that_the_log_proves():
+    image = disk(3, "B", (1, 3))
+    del image["vote"]
+    node = One(image=image).node
+    assert (node.term, node.voted_for) == (3, None)

@@ -1,12 +1,7 @@
 """The witness: what it reads off wire and disk equals what an honest core notes, and what a broken one hides."""
 
-import pytest
-
-from dethrone.clusters.targets.kit.files import append_ops, cut_ops
 from dethrone.clusters.targets.raft.messages import AppendEntries, AppendReply, RequestVote, VoteReply
-from dethrone.clusters.targets.raft.storage import LOG, VOTE, HardState, record, vote_ops
 from dethrone.clusters.targets.raft.witness import RaftWitness
-from tests.clusters.raft.spec import World, disk, entries
 
 
 def told(events, name):
@@ -51,58 +46,6 @@ def test_acknowledgements_and_commits_are_told_once():
     assert witness.sent("B", AppendReply(2, False, 0, 3, 2)) == []
     assert told(witness.sent("B", append(2, commit=4)), "commit") == [(2, {"index": 4})]
     assert told(witness.sent("B", append(2, commit=4)), "commit") == []
-
-
-def test_a_vote_is_persisted_by_its_last_fsync_and_not_before():
-    witness = RaftWitness("A")
-    ops = vote_ops(HardState(4, "B"))
-    assert witness.synced(ops[:3]) == []
-    assert told(witness.synced(ops), "persisted") == [(4, {"voted_for": "B"})]
-    assert witness.synced(vote_ops(HardState(5, "B"), sync=False)) == []
-
-
-def test_log_batches_are_appends_and_truncations():
-    witness = RaftWitness("A")
-    rows = [record(entry) for entry in entries(1, 1, 2)]
-    data = b"".join(row[0] for row in rows)
-    assert told(witness.synced(append_ops(LOG, data, 0)), "log_append") == [
-        (2, {"from": 1, "entries": [(1, 1, rows[0][1]), (2, 1, rows[1][1]), (3, 2, rows[2][1])]})
-    ]
-    end = len(rows[0][0])
-    cut = witness.synced((*cut_ops(LOG, end), *append_ops(LOG, record(entries(3, first=2)[0])[0], end)))
-    assert [event.name for event in cut] == ["log_truncate", "log_append"]
-    assert cut[0].data == {"from": 2}
-    assert cut[1].data["entries"][0][:2] == (2, 3)
-
-
-def test_a_boot_tells_the_log_that_the_disk_holds_and_goes_on_from_there():
-    witness = RaftWitness("A")
-    image = disk(3, "B", (1, 3))
-    events = witness.booted(image)
-    assert told(events, "log_truncate") == [(0, {"from": 3})]
-    assert [row[:2] for row in told(events, "log_append")[0][1]["entries"]] == [(1, 1), (2, 3)]
-    more = witness.synced(append_ops(LOG, record(entries(4, first=3)[0])[0], len(image["log"])))
-    assert more[0].data["from"] == 3
-
-
-@pytest.mark.parametrize(
-    "image", [{VOTE: "unreadable"}, {VOTE: b"?"}, {"log": "unreadable"}, {"log": b"garbage" * 9}, {}]
-)
-def test_a_damaged_or_empty_disk_does_not_stop_the_witness(image):
-    RaftWitness("A").booted(image)
-
-
-def test_a_variant_cannot_hide_its_second_vote():
-    world = World("ABC", variant="01-vote-not-written", profile="raft-paper")
-    world.sever("A", "C")
-    world.campaign("A")
-    world.run(30)
-    world.restart("B")
-    world.partition("A", "BC")
-    world.campaign("C")
-    world.run(30)
-    assert any("INV-2: B" in problem for problem in world.problems)
-    assert any("INV-1" in problem for problem in world.problems)
 
 
 def test_a_vote_that_was_given_away_is_refused_once_a_candidate_and_term_and_other_refusals_are_not():

@@ -3,9 +3,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from dethrone.clusters.node.config import NodeConfig, load_target
 from dethrone.clusters.systems.kraft import SYSTEM
-from dethrone.harness.core import registry
 from dethrone.harness.core.errors import ConfigError
 from dethrone.harness.core.interfaces import Electorate, Yes
 from dethrone.harness.core.promise import LIVENESS, SAFETY
@@ -18,10 +16,6 @@ SECOND = 1_000 * MS
 def promise(settings=None, profile="kraft", voters=5):
     knobs = SYSTEM.knobs(settings or {}, profile=profile, variant=None)
     return SYSTEM.promise(knobs, profile=profile, voters=voters)
-
-
-def test_it_comes_through_the_same_door_as_a_plug_in():
-    assert registry.load(registry.SYSTEMS, "kraft") is SYSTEM
 
 
 def test_all_of_safety_is_promised_and_of_liveness_all_but_stability():
@@ -91,34 +85,3 @@ def test_a_leader_is_recognised_by_its_own_spelling():
         reading = SYSTEM.reading(node, msgspec.json.encode({"id": 0, "status": {**status, "role": role}}))
         assert (reading.leads, reading.role, reading.log_end) == (leads, role, (4, 5))
     assert SYSTEM.reading(node, b"{}") is None
-
-
-@pytest.mark.parametrize("profile", ["kraft", "kraft-3.7", "kraft-3.6"])
-@pytest.mark.parametrize(
-    "settings",
-    [{}, {"time_factor": "2"}, {"quorum.fetch.timeout.ms": "700", "observers": "n3"}, {"check_quorum": "1.5"}],
-)
-def test_words_mean_the_same_to_the_node_as_to_the_user(profile, settings):
-    target = load_target("kraft")
-    words = SYSTEM.knobs(settings, profile=profile, variant=None)
-    assert SYSTEM.typed(words, profile=profile) == target.knobs(settings, profile=profile)
-    content = SYSTEM.files(specs(SYSTEM, settings, profile=profile)["n2"]).popitem()[1]
-    decoded = msgspec.json.decode(content, type=NodeConfig)
-    expected = target.knobs({"time_factor": "0.25", **settings}, profile=profile)
-    assert target.knobs(decoded.knobs, profile=decoded.profile) == expected
-    assert decoded.rpc_timeout_ms >= 50
-
-
-@pytest.mark.parametrize(
-    ("settings", "profile", "variant", "hint"),
-    [
-        ({"time_faktor": "2"}, None, None, "time_factor"),
-        ({}, "kraft-3.5", None, "kraft-3.6"),
-        ({}, None, "28-never-resign", "28-never-resigns"),
-        ({}, "kraft-3.6", "28-never-resigns", "check_quorum"),
-    ],
-)
-def test_a_wrong_knob_profile_or_variant_is_told_before_anything_starts(settings, profile, variant, hint):
-    with pytest.raises(ConfigError) as error:
-        SYSTEM.knobs(settings, profile=profile, variant=variant)
-    assert hint in str(error.value)

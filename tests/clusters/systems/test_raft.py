@@ -3,10 +3,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from dethrone.clusters.node.config import NodeConfig, load_target
+from dethrone.clusters.node.config import NodeConfig
 from dethrone.clusters.systems.raft import SYSTEM
-from dethrone.harness.core import registry
-from dethrone.harness.core.errors import ConfigError
 from dethrone.harness.core.interfaces import Yes
 from dethrone.harness.core.promise import LIVENESS, SAFETY
 from tests.clusters.systems.specs import specs
@@ -18,10 +16,6 @@ E = 300 * MS
 def promise(settings=None, profile="raft", voters=5):
     knobs = SYSTEM.knobs(settings or {}, profile=profile, variant=None)
     return SYSTEM.promise(knobs, profile=profile, voters=voters)
-
-
-def test_it_comes_through_the_same_door_as_a_plug_in():
-    assert registry.load(registry.SYSTEMS, "raft") is SYSTEM
 
 
 def test_the_gate_promises_everything_on_all_tiers_it_can_keep():
@@ -73,48 +67,12 @@ def test_bounds_scale_with_the_time_factor():
     assert promise({"time_factor": "0.5"}).delay_max_ns == 20 * MS
 
 
-@pytest.mark.parametrize("profile", ["raft", "raft-paper"])
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {},
-        {"time_factor": "2"},
-        {"electionTimeoutMax": "400", "persist": "false"},
-        {"safe_reads": "on", "noop": "true"},
-        {"check_quorum": "on", "stickiness": "on"},
-    ],
-)
-def test_words_mean_the_same_to_the_node_as_to_the_user(profile, settings):
-    target = load_target("raft")
-    words = SYSTEM.knobs(settings, profile=profile, variant=None)
-    assert SYSTEM.typed(words, profile=profile) == target.knobs(settings, profile=profile)
-    config = msgspec.json.decode(SYSTEM.files(specs(SYSTEM, settings, profile=profile)["n2"]).popitem()[1])
-    decoded = msgspec.convert(config, NodeConfig)
-    assert target.knobs(decoded.knobs, profile=decoded.profile) == target.knobs(settings, profile=profile)
-
-
 def test_words_are_complete_and_in_one_spelling():
     words = SYSTEM.knobs({"electionTimeoutMax": "400", "noop": "true"}, profile=None, variant=None)
     assert words["election_timeout_max_ms"] == "400"
     assert words["noop"] == "on"
     assert "electionTimeoutMax" not in words
     assert words["reads"] == "readindex"
-
-
-@pytest.mark.parametrize(
-    ("settings", "profile", "variant", "hint"),
-    [
-        ({"time_faktor": "2"}, None, None, "time_factor"),
-        ({"noop": "maybe"}, None, None, "on|off"),
-        ({}, "raft-papr", None, "raft-paper"),
-        ({}, None, "28-never-step-down", "28-never-steps-down"),
-        ({}, None, "47-lease-on-wall-clock", "reads=lease"),
-    ],
-)
-def test_a_wrong_knob_profile_or_variant_is_told_before_anything_starts(settings, profile, variant, hint):
-    with pytest.raises(ConfigError) as error:
-        SYSTEM.knobs(settings, profile=profile, variant=variant)
-    assert hint in str(error.value)
 
 
 def test_every_variant_without_needs_is_accepted_and_named_in_the_configuration():
@@ -134,11 +92,6 @@ def test_the_node_is_told_everything_and_started_with_its_incarnation():
     assert path in command.argv
     assert command.argv[-2:] == ("--incarnation", "{incarnation}")
     assert SYSTEM.image() == "node"
-
-
-def test_without_voters_there_is_no_promise():
-    with pytest.raises(ConfigError, match="at least one voter"):
-        promise(voters=0)
 
 
 def test_it_shows_everything_serves_the_log_and_suffers_all_faults():
