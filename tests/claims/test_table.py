@@ -52,7 +52,9 @@ def test_each_flip_of_a_file_is_one_of_a_claim_that_is_tested_beside_it(file):
 
 @pytest.mark.parametrize("file", ["dledger", "joyqueue", "nacos", "raft"])
 def test_a_flip_overrides_one_rule(file):
-    for name, rules in flips_of(file).items():
+    own = {name: rules for name, rules in flips_of(file).items() if not isinstance(rules, str)}  # else a planted bug
+    assert own
+    for name, rules in own.items():
         changed = {key for key in vars(rules) if not key.startswith("_")}
         assert len(changed) == 1, name
         assert all(any(key in vars(base) for base in rules.__mro__[1:]) for key in changed), name
