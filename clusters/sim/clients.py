@@ -15,9 +15,10 @@ from heapq import heappush
 from typing import TYPE_CHECKING, Any
 
 from dethrone.clusters.sim.network import Entry, Timeline
+from dethrone.clusters.systems.framed import CONNECT_LIMIT_NS
 from dethrone.clusters.systems.operations import outcome_of, request_for, unanswered, unsent
 from dethrone.clusters.systems.records import LEADER
-from dethrone.clusters.systems.target_client import CONNECT_LIMIT_NS, HOPS_MAX
+from dethrone.clusters.systems.target_client import HOPS_MAX
 from dethrone.clusters.targets.client_api import NotLeader
 from dethrone.harness.core.clock import MS, Ns, Span
 from dethrone.harness.core.interfaces import OpOutcome, Reading

@@ -14,9 +14,9 @@ from dethrone.clusters.systems.etcd import SYSTEM, member_id
 from dethrone.clusters.systems.etcd_client import EtcdClient, call_for, understand
 from dethrone.harness.core import registry
 from dethrone.harness.core.errors import ConfigError
-from dethrone.harness.core.interfaces import No, NodeSpec, Yes
+from dethrone.harness.core.interfaces import No, Yes
 from dethrone.harness.core.promise import SAFETY
-from tests.clusters.systems.specs import specs
+from tests.clusters.systems.specs import at_loopback, specs
 
 SECOND = 1_000_000_000
 NODES = specs(SYSTEM, network="127.0.1")
@@ -235,10 +235,7 @@ def gateway():
     server.daemon_threads = True
     server.asked, server.moods = [], []
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    node = NodeSpec(
-        name="n1", address="127.0.0.1", members={}, knobs={}, profile="", variant=None, seed=0, data_dir="", log_dir=""
-    )
-    client = EtcdClient({"n1": node}, port=server.server_address[1])
+    client = EtcdClient({"n1": at_loopback()}, port=server.server_address[1])
     yield server, client
     client.close()
     server.shutdown()

@@ -2,22 +2,21 @@ from __future__ import annotations
 
 import base64
 import json
-import socket
-import threading
 import time
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dethrone.clusters.node.frames import frame
 from dethrone.clusters.systems import rocketmq_client
 from dethrone.clusters.systems.rocketmq import SYSTEM, SYSTEM_0_2_2, SYSTEM_0_3_2
 from dethrone.clusters.systems.rocketmq_client import APPEND, GET, HEART_BEAT, Answer, RocketmqClient, refused
 from dethrone.harness.core import registry
 from dethrone.harness.core.errors import ConfigError
-from dethrone.harness.core.interfaces import NodeSpec
 from dethrone.harness.core.promise import SAFETY
-from tests.clusters.systems.specs import specs
+from tests.clusters.systems.framed_server import FramedServer
+from tests.clusters.systems.specs import at_loopback, specs
 
 SECOND = 1_000_000_000
 NODES = specs(SYSTEM, network="127.0.1")
@@ -114,36 +113,22 @@ def test_only_codes_that_come_before_the_append_are_definite_failures(code, inde
     assert refused("read", Answer(code=code, index=index), node="n1").status == "fail"
 
 
-class Server:
+class Server(FramedServer):
     """A DLedger member over a list of entries; ``moods`` are answers to appends that differ, None: hangs up."""
 
     def __init__(self, *, numbers):
-        self.listener = socket.create_server(("127.0.0.1", 0))
-        self.port = self.listener.getsockname()[1]
         self.numbers, self.term, self.entries, self.asked, self.moods = numbers, 4, [], [], []
-        threading.Thread(target=self.serve, daemon=True).start()
+        super().__init__(self.converse)
 
-    def serve(self):
-        while True:
-            try:
-                connection, _ = self.listener.accept()
-            except OSError:
-                return
-            threading.Thread(target=self.converse, args=(connection,), daemon=True).start()
-
-    def converse(self, connection):
-        with connection, connection.makefile("rb") as stream:
-            while len(size := stream.read(4)) == 4:
-                frame = stream.read(int.from_bytes(size, "big"))
-                length = int.from_bytes(frame[1:4], "big")
-                header, body = json.loads(frame[4 : 4 + length]), json.loads(frame[4 + length :])
-                self.asked.append((header["code"], body))
-                reply = self.answer(header["code"], body)
-                if reply is None:
-                    return
-                head = json.dumps({"code": 0, "flag": 1, "opaque": header["opaque"], "version": 1}).encode()
-                data = len(head).to_bytes(4, "big") + head + json.dumps(reply).encode()
-                connection.sendall(len(data).to_bytes(4, "big") + data)
+    def converse(self, request):
+        length = int.from_bytes(request[1:4], "big")
+        header, body = json.loads(request[4 : 4 + length]), json.loads(request[4 + length :])
+        self.asked.append((header["code"], body))
+        reply = self.answer(header["code"], body)
+        if reply is None:
+            return None
+        head = json.dumps({"code": 0, "flag": 1, "opaque": header["opaque"], "version": 1}).encode()
+        return frame(frame(head) + json.dumps(reply).encode())
 
     def answer(self, code, body):
         if code == HEART_BEAT:
@@ -165,13 +150,12 @@ class Server:
 @pytest.fixture(params=[True, False], ids=["numbers", "base64"])
 def server(request):
     made = Server(numbers=request.param)
-    node = NodeSpec(
-        name="n1", address="127.0.0.1", members={}, knobs={}, profile="", variant=None, seed=0, data_dir="", log_dir=""
+    client = RocketmqClient(
+        {"n1": at_loopback(), "n2": at_loopback()}, port=made.port, group="g", numbers=request.param
     )
-    client = RocketmqClient({"n1": node, "n2": node}, port=made.port, group="g", numbers=request.param)
     yield made, client
     client.close()
-    made.listener.close()
+    made.close()
 
 
 def append(client, key="k", item=1, seconds=2.0, target="n1"):
