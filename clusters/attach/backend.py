@@ -25,9 +25,9 @@ from dethrone.clusters.attach import sidecar
 from dethrone.clusters.attach.host import AttachedHost
 from dethrone.clusters.attach.sidecar import Sidecar
 from dethrone.clusters.attach.targets import Target, find_targets, list_matching, parse_words
+from dethrone.clusters.deploying import together
 from dethrone.clusters.docker import client as engine
 from dethrone.clusters.docker.client import ENGINE_ERRORS, connect, explained
-from dethrone.clusters.docker.containers import together
 from dethrone.clusters.docker.image import ensure_image
 from dethrone.clusters.docker.ship import ship
 from dethrone.clusters.unseen import from_outside

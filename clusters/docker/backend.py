@@ -16,16 +16,17 @@ import docker
 
 from dethrone.clusters.agent import confirm
 from dethrone.clusters.agent.agent_host import AgentHost
+from dethrone.clusters.deploying import check_names, together
 from dethrone.clusters.docker import client as engine
 from dethrone.clusters.docker import doctor
 from dethrone.clusters.docker.client import connect
-from dethrone.clusters.docker.containers import Box, list_owned, remove_run, start_box, together
+from dethrone.clusters.docker.containers import Box, list_owned, remove_run, start_box
 from dethrone.clusters.docker.image import ensure_image, ingredients_of
 from dethrone.clusters.docker.meeting import AGENT, meet
 from dethrone.clusters.docker.network import create_network
 from dethrone.clusters.docker.ship import ship
 from dethrone.harness.core.clock import Ns
-from dethrone.harness.core.errors import ClusterError, ConfigError, HarnessError
+from dethrone.harness.core.errors import ClusterError, HarnessError
 from dethrone.harness.core.interfaces import (
     Available,
     BackendTraits,
@@ -71,7 +72,7 @@ class DockerBackend(confirm.AgentBackend):
         progress: Callable[[str], None],
     ) -> Mapping[str, Host]:
         """Hosts up, agents connected, no node started; the image is built if it is not there."""
-        _check(spec)
+        check_names(spec)
         client = connect(connections=_CONNECTIONS)
         hosts: list[AgentHost] = []
         try:
@@ -155,23 +156,6 @@ class DockerBackend(confirm.AgentBackend):
 
 def _serving(run_id: str) -> list[str]:
     return ["serve", "--socket", SOCKET, "--run", run_id, "--node-user", NODE_USER, "--make-account"]
-
-
-def _check(spec: DeploySpec) -> None:
-    """Names become parts of container and host names: refuse what the engine would refuse, but say it better."""
-    for word in (spec.run_id, *spec.nodes):
-        if (
-            not word
-            or len(word) > 60
-            or not all(letter.isascii() and (letter.isalnum() or letter in "-_.") for letter in word)
-        ):
-            raise ConfigError(
-                f"{word!r} cannot be part of a host's name",
-                cause="letters, digits, '-', '_' and '.' can, at most 60",
-                next_step="choose other node names",
-            )
-    if len(set(spec.nodes)) != len(spec.nodes) or not spec.nodes:
-        raise ConfigError("node names must be given and differ", where=", ".join(spec.nodes))
 
 
 BACKEND = DockerBackend()
