@@ -25,7 +25,7 @@ class _LogEnd(msgspec.Struct, frozen=True, gc=False):
 
 
 class _Group(msgspec.Struct, frozen=True, gc=False):
-    """The fields of one group's share of the record that a reading needs."""
+    """The fields of one group's share of the common observer record that a reading needs."""
 
     group: str
     role: str
@@ -36,18 +36,11 @@ class _Group(msgspec.Struct, frozen=True, gc=False):
     commit: int
 
 
-class _Status(msgspec.Struct, frozen=True, gc=False):
-    """The fields of the common observer record that a reading needs; ``groups``: where a node has several."""
+class _Status(_Group, frozen=True, gc=False, kw_only=True):
+    """The same of a node, of its only group or of the first of several: then ``groups`` has all of them."""
 
     node: str
-    group: str
     incarnation: int
-    role: str
-    term: int
-    leader: str | None
-    voted_for: str | None
-    log_end: _LogEnd
-    commit: int
     groups: tuple[_Group, ...] = ()
 
 

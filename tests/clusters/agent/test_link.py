@@ -24,7 +24,7 @@ from dethrone.clusters.agent.host.tails import FATAL_LAG_MAX, FATAL_MAX, FatalSe
 from dethrone.harness.core.clock import MS, SECOND
 from dethrone.harness.core.errors import ClusterError
 from dethrone.harness.core.hoststate import HEALTHY, ClockSkew, DiskTrouble, HostState, Strobe
-from dethrone.harness.core.interfaces import Command, Host, Yes
+from dethrone.harness.core.interfaces import Command, Host
 
 pytestmark = pytest.mark.processes
 
@@ -55,7 +55,6 @@ def pid_of(box) -> int:
 def test_a_link_is_a_host(host):
     checked: Host = host
     assert checked.name == "n1"
-    assert isinstance(host.capabilities()["signals"], Yes)
 
 
 def test_a_node_starts_says_what_it_does_and_ends(box, running):

@@ -430,7 +430,7 @@ def test_a_node_can_neither_flush_the_rules_nor_heal_itself_through_the_agent(cl
     while (said := host.read_file("/var/log/dethrone/tried")).count(b"tried") < seen + 2:
         assert time.monotonic() < deadline, said
         time.sleep(0.05)
-    assert host.probe_links(1, expect=(), timeout_ns=0)["in_force"]
+    assert host.probe_links_async(1, expect=(), timeout_ns=0).result(5)["in_force"]
     assert said.startswith(b"7003\n")
     assert b"CapBnd:\t0000000000000000" in said
     assert b"removed" not in said

@@ -99,16 +99,16 @@ def test_unknown_words_are_refused():
 
 
 def answer(role, leader):
-    from dethrone.clusters.node.record import Persisted, make_record
+    from dethrone.clusters.node.record import make_record
     from dethrone.harness.core.clock import Clocks
 
     status = CoreStatus(role=role, term=4, leader=leader, voted_for="7", log_end=LogEnd(7, 4), commit=3)
     record = make_record(
-        status,
+        [status],
+        stored={},
         node="n1",
         system="paxos",
         incarnation=2,
-        persisted=Persisted(),
         held=0,
         started_at=0,
         now=Clocks(0, 0),
