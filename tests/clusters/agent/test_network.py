@@ -17,6 +17,7 @@ import pytest
 from dethrone.clusters.agent.confirm import converge_all
 from dethrone.harness.core.clock import MS, SECOND
 from dethrone.harness.core.hoststate import HEALTHY, HostState, LinkQuality, with_cuts
+from tests.waiting import until
 
 pytestmark = pytest.mark.namespaces
 
@@ -263,7 +264,7 @@ def test_cuts_and_kills_compose_in_one_transaction(five, hosts):
     for host in hosts.values():
         host.start_node()
     for box in five.values():
-        box.wait_until(box.traced)
+        until(box.traced)
     states = with_cuts(dict.fromkeys(hosts, HEALTHY), frozenset({("n1", "n2"), ("n2", "n1")}))
     states["n1"] = HostState(cuts=("n2",), down="SIGKILL")
     states["n3"] = HostState(frozen=True)
@@ -283,7 +284,7 @@ def test_a_lost_host_does_not_hold_the_others_up(five, hosts, tmp_path, namespac
     try:
         lonely.meet(give_up_s=0.1)
         lonely.agent.kill()
-        lonely.wait_until(lambda: lonely.kinds("lost"))
+        until(lambda: lonely.kinds("lost"))
         mixed = {**hosts, "n5": lonely.host}
         evidence = ask(mixed, ("n1", "n2"), ("n5", "n2"), ("n1", "n5"))
         assert evidence["n1"].confirmed
@@ -328,8 +329,8 @@ def test_silence_takes_the_rules_out(namespaces, tmp_path, five):
         tool = tool_of({"n1": box})
         box.host._closed.set()  # as if the harness had been killed: no bye
         box.host._stream.close()
-        box.wait_until(lambda: "DETHRONE" not in iptables(box, "-S", tool=tool))
-        box.wait_until(lambda: "DETHRONE" not in iptables(box, "-S", tool=tool.replace("ip", "ip6", 1)))
+        until(lambda: "DETHRONE" not in iptables(box, "-S", tool=tool))
+        until(lambda: "DETHRONE" not in iptables(box, "-S", tool=tool.replace("ip", "ip6", 1)))
     finally:
         box.end()
 
@@ -447,7 +448,7 @@ def test_rules_that_are_flushed_are_told_of_within_a_second_or_so_and_put_back(f
     asked = time.monotonic_ns() - box.host.origin_ns
     iptables(box, "-F", tool=tool)
     flushed = time.monotonic_ns() - box.host.origin_ns
-    box.wait_until(lambda: len(rules_lost(box)) > before, 4)
+    until(lambda: len(rules_lost(box)) > before, 4)
     found = rules_lost(box)[-1]
     assert found.span.lo <= flushed
     assert found.span.hi >= asked

@@ -17,8 +17,8 @@ from dethrone.clusters.ssh.backend import SshBackend
 from dethrone.clusters.ssh.hosts import parse_hosts
 from dethrone.harness.core.errors import ClusterError
 from dethrone.harness.core.hoststate import HEALTHY, HostState
-from tests.clusters.ssh.field import until
 from tests.clusters.ssh.machines import NODES
+from tests.waiting import until
 
 pytestmark = pytest.mark.processes
 

@@ -23,6 +23,7 @@ from dethrone.harness.core.clock import SECOND
 from dethrone.harness.core.errors import ClusterError, NotHealed
 from dethrone.harness.core.hoststate import HostState
 from dethrone.harness.core.interfaces import Command, NodeStart
+from tests.waiting import until
 
 pytestmark = pytest.mark.processes
 
@@ -94,13 +95,6 @@ class Machine:
 
     def note(self):
         return json.loads((self.state_dir / "r1" / "note.json").read_text())
-
-
-def until(condition, limit_s: float = 20.0) -> None:
-    deadline, pause = time.monotonic() + limit_s, threading.Event()
-    while not condition():
-        assert time.monotonic() < deadline, "did not come true in time"
-        pause.wait(0.01)
 
 
 def letter(pid: int) -> str:

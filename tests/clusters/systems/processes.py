@@ -6,8 +6,11 @@ import http.client
 import os
 import socket
 import subprocess
+import sys
 import time
 from pathlib import Path
+
+import msgspec
 
 from dethrone.clusters.node.frames import FrameReader
 
@@ -63,6 +66,20 @@ class Processes:
         """End everything."""
         for name in list(self.running):
             self.kill(name)
+
+
+def started(system, nodes, root):
+    """Our own nodes as processes of this Python, all started; configurations and clock sockets lie under ``root``."""
+    paths = {}
+    for name, node in nodes.items():
+        ((_, content),) = system.files(node).items()
+        config = {**msgspec.json.decode(content), "clock_socket": str(root / f"{name}.sock")}
+        paths[name] = root / f"{name}.json"
+        paths[name].write_bytes(msgspec.json.encode(config))
+    made = Processes(system, nodes, root, lambda name, argv: [sys.executable, *argv[1:4], str(paths[name]), *argv[5:]])
+    for name in nodes:
+        made.start(name)
+    return made
 
 
 def _ask(address, call):

@@ -44,10 +44,6 @@ def published(**changes):
     return json.dumps({"cmdline": arguments, "memstats": {"Alloc": 1}, "raft.status": {**status, **changes}}).encode()
 
 
-def test_it_comes_through_the_same_door_as_our_own():
-    assert registry.load(registry.SYSTEMS, "etcd") is SYSTEM
-
-
 def test_member_ids_are_those_that_a_real_cluster_gave_itself():
     ids = {name: f"{member_id(address):x}" for name, address in NODE.members.items()}
     assert ids == {"n1": "7f910f4b84a4a8c9", "n2": "f0b95a1eaa2e55", "n3": "79ec8d08bbe02e6e"}
@@ -143,20 +139,9 @@ def test_the_default_run_exercises_the_bound_with_faults_it_can_suffer():
     assert isinstance(SYSTEM.fault_support("clock"), No)
 
 
-@pytest.mark.parametrize(
-    ("settings", "profile", "variant"),
-    [
-        ({"heartbeat": "1"}, None, None),
-        ({"heartbeat_interval_ms": "soon"}, None, None),
-        ({"heartbeat_interval_ms": "500"}, None, None),
-        ({"pre_vote": "perhaps"}, None, None),
-        ({}, "etcd3", None),
-        ({}, None, "01"),
-    ],
-)
-def test_a_wrong_knob_profile_or_variant_is_refused(settings, profile, variant):
-    with pytest.raises(ConfigError):
-        SYSTEM.knobs(settings, profile=profile, variant=variant)
+def test_an_election_time_out_is_at_least_five_heartbeats():
+    with pytest.raises(ConfigError, match="at least five times"):
+        SYSTEM.knobs({"heartbeat_interval_ms": "500"}, profile=None, variant=None)
 
 
 # --- the client -------------------------------------------------------------------------------------------------
@@ -305,14 +290,10 @@ def test_a_lock_that_somebody_holds_is_refused_and_the_lease_is_given_back(gatew
     assert client.invoke("acquire", ["l", "a", 300], target="n1", timeout_ns=SECOND).status == "info"
 
 
-def test_newer_releases_come_through_the_same_door_with_images_of_their_own():
-    systems = {name: registry.load(registry.SYSTEMS, name) for name in ("etcd", "etcd-3.5", "etcd-3.7")}
-    assert [system.image() for system in systems.values()] == ["etcd", "etcd-3.5", "etcd-3.7"]
-    for name, system in systems.items():
-        assert system.name == name
-        assert system.command(specs(system)["n1"]).argv[0] == (
-            "/usr/bin/etcd" if name == "etcd" else "/opt/dethrone/bin/etcd"
-        )
+def test_newer_releases_are_binaries_of_ours():
+    for name in ("etcd-3.5", "etcd-3.7"):
+        system = registry.load(registry.SYSTEMS, name)
+        assert system.command(specs(system)["n1"]).argv[0] == "/opt/dethrone/bin/etcd"
 
 
 def test_newer_releases_run_with_pre_vote_unless_told_otherwise_and_promise_stability_with_it():

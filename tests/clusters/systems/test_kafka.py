@@ -12,8 +12,6 @@ from dethrone.clusters.node.frames import frame
 from dethrone.clusters.systems import kafka_wire as wire
 from dethrone.clusters.systems.kafka import SYSTEM, SYSTEM_3_9, broker_ids
 from dethrone.clusters.systems.kafka_client import KafkaClient, understood
-from dethrone.harness.core import registry
-from dethrone.harness.core.errors import ConfigError
 from dethrone.harness.core.interfaces import Yes
 from dethrone.harness.core.promise import SAFETY
 from tests.clusters.systems.framed_server import FramedServer
@@ -31,12 +29,6 @@ def told(**changes):
 
 
 # --- the adapter ------------------------------------------------------------------------------------------------
-
-
-def test_both_releases_come_through_the_same_door_as_our_own():
-    assert registry.load(registry.SYSTEMS, "kafka-kraft") is SYSTEM
-    assert registry.load(registry.SYSTEMS, "kafka-kraft-3.9") is SYSTEM_3_9
-    assert (SYSTEM.image(), SYSTEM_3_9.image()) == ("kafka-4.1", "kafka-3.9")
 
 
 def test_a_status_names_leader_vote_epoch_and_incarnation_by_broker_ids():
@@ -97,15 +89,6 @@ def test_what_is_owed_follows_from_its_timers_and_from_pre_vote():
     assert "clock" in made.tolerated_for_safety
     assert not made.linearizable_reads
     assert SYSTEM.defaults().nemesis_interval_ns > made.leader_bound_ns
-
-
-@pytest.mark.parametrize(
-    ("settings", "profile", "variant"),
-    [({"timeout": "1"}, None, None), ({"fetch_timeout_ms": "soon"}, None, None), ({}, "broker", None), ({}, None, "x")],
-)
-def test_a_wrong_knob_profile_or_variant_is_refused(settings, profile, variant):
-    with pytest.raises(ConfigError):
-        SYSTEM.knobs(settings, profile=profile, variant=variant)
 
 
 # --- the wire ---------------------------------------------------------------------------------------------------

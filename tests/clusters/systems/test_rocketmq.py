@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 
 from dethrone.clusters.node.frames import frame
 from dethrone.clusters.systems import rocketmq_client
-from dethrone.clusters.systems.rocketmq import SYSTEM, SYSTEM_0_2_2, SYSTEM_0_3_2
+from dethrone.clusters.systems.rocketmq import SYSTEM
 from dethrone.clusters.systems.rocketmq_client import APPEND, GET, HEART_BEAT, Answer, RocketmqClient, refused
-from dethrone.harness.core import registry
 from dethrone.harness.core.errors import ConfigError
 from dethrone.harness.core.promise import SAFETY
 from tests.clusters.systems.framed_server import FramedServer
@@ -30,12 +29,6 @@ def told(**changes):
 
 
 # --- the adapter ------------------------------------------------------------------------------------------------
-
-
-def test_all_releases_come_through_the_same_door_as_our_own():
-    for name, system in (("", SYSTEM), ("-0.3.2", SYSTEM_0_3_2), ("-0.2.2", SYSTEM_0_2_2)):
-        assert registry.load(registry.SYSTEMS, f"rocketmq-dledger{name}") is system
-    assert [system.image() for system in (SYSTEM, SYSTEM_0_2_2)] == ["dledger-0.4.3", "dledger-0.2.2"]
 
 
 def test_a_status_tells_role_term_vote_and_log_of_one_moment_counted_from_1():
@@ -75,19 +68,9 @@ def test_what_is_owed_follows_from_its_timers():
     assert not made.linearizable_reads
 
 
-@pytest.mark.parametrize(
-    ("settings", "profile", "variant"),
-    [
-        ({"heartbeat": "1"}, None, None),
-        ({"max_heart_beat_leak": "few"}, None, None),
-        ({"min_vote_interval_ms": "1000"}, None, None),
-        ({}, "kraft", None),
-        ({}, None, "x"),
-    ],
-)
-def test_a_wrong_knob_profile_or_variant_is_refused(settings, profile, variant):
-    with pytest.raises(ConfigError):
-        SYSTEM.knobs(settings, profile=profile, variant=variant)
+def test_the_shortest_wait_for_votes_is_below_the_longest():
+    with pytest.raises(ConfigError, match="set them together"):
+        SYSTEM.knobs({"min_vote_interval_ms": "1000"}, profile=None, variant=None)
 
 
 # --- the client -------------------------------------------------------------------------------------------------
