@@ -1,17 +1,19 @@
 """What backends do alike when they make hosts: names are checked first, and work is done for all hosts at once.
 
 Guarantees: a name that passes can be part of a path, a container's and a host's name; every piece of work has ended
-before an error of one is raised. Out of scope: what a host is made of.
+before an error of one is raised; a deployment that fails or is interrupted takes away what it made. Out of scope: what
+a host is made of.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+import contextlib
+from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-from dethrone.harness.core.errors import ConfigError
-from dethrone.harness.core.interfaces import DeploySpec
+from dethrone.harness.core.errors import ConfigError, HarnessError
+from dethrone.harness.core.interfaces import DeploySpec, Host
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -32,6 +34,19 @@ def check_names(spec: DeploySpec, *, reserved: Collection[str] = ()) -> None:
             )
     if len(set(spec.nodes)) != len(spec.nodes) or not spec.nodes:
         raise ConfigError("node names must be given and differ", where=", ".join(spec.nodes))
+
+
+@contextlib.contextmanager
+def all_or_nothing(hosts: Collection[Host], undo: Callable[[], None]) -> Iterator[None]:
+    """Where the body fails or is interrupted: close the ``hosts`` that are there by then, and undo the rest."""
+    try:
+        yield
+    except BaseException:
+        for host in hosts:
+            host.close()
+        with contextlib.suppress(HarnessError):
+            undo()
+        raise
 
 
 def together(work: Callable[[T], U], items: Iterable[T], *, threads: int = THREADS) -> list[U]:

@@ -16,7 +16,7 @@ import docker
 
 from dethrone.clusters.agent import confirm
 from dethrone.clusters.agent.agent_host import AgentHost
-from dethrone.clusters.deploying import check_names, together
+from dethrone.clusters.deploying import all_or_nothing, check_names, together
 from dethrone.clusters.docker import client as engine
 from dethrone.clusters.docker import doctor
 from dethrone.clusters.docker.client import connect
@@ -26,7 +26,7 @@ from dethrone.clusters.docker.meeting import AGENT, meet
 from dethrone.clusters.docker.network import create_network
 from dethrone.clusters.docker.ship import ship
 from dethrone.harness.core.clock import Ns
-from dethrone.harness.core.errors import ClusterError, HarnessError
+from dethrone.harness.core.errors import ClusterError
 from dethrone.harness.core.interfaces import (
     Available,
     BackendTraits,
@@ -75,7 +75,12 @@ class DockerBackend(confirm.AgentBackend):
         check_names(spec)
         client = connect(connections=_CONNECTIONS)
         hosts: list[AgentHost] = []
-        try:
+
+        def undo() -> None:
+            with contextlib.closing(client):
+                remove_run(client, spec.run_id)
+
+        with all_or_nothing(hosts, undo):
             wanted = ingredients_of(spec.image)
             image = ensure_image(
                 client, base=spec.base, packages=wanted.packages, artifacts=wanted.artifacts, progress=progress
@@ -118,13 +123,6 @@ class DockerBackend(confirm.AgentBackend):
                 hosts.append(host)
 
             together(bring_up, boxes)
-        except BaseException:
-            for host in hosts:
-                host.close()
-            with contextlib.suppress(HarnessError):
-                remove_run(client, spec.run_id)
-            client.close()
-            raise
         with self._lock:
             self._clients[spec.run_id] = client
         found = {host.name: host for host in hosts}
@@ -134,20 +132,13 @@ class DockerBackend(confirm.AgentBackend):
         """Remove that run's containers and network. Idempotent; works for runs of other processes, too."""
         with self._lock:
             client = self._clients.pop(run_id, None)
-        if client is None:
-            client = connect(connections=_CONNECTIONS)
-        try:
-            remove_run(client, run_id)
-        finally:
-            client.close()
+        with contextlib.closing(client or connect(connections=_CONNECTIONS)) as used:
+            remove_run(used, run_id)
 
     def leftovers(self) -> Sequence[Owned]:
         """Containers and networks with our labels, of any run."""
-        client = connect()
-        try:
+        with contextlib.closing(connect()) as client:
             return list_owned(client)
-        finally:
-            client.close()
 
     def doctor(self) -> Sequence[tuple[str, Available]]:
         """What hosts can do here; see ``dethrone.clusters.docker.doctor``."""

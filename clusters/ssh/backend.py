@@ -22,7 +22,7 @@ from dethrone.clusters.agent.agent_host import AgentHost
 from dethrone.clusters.agent.confirm import CLIENT
 from dethrone.clusters.agent.host.firewall import chain_name
 from dethrone.clusters.agent.host.probes import PROBE_PORT
-from dethrone.clusters.deploying import together
+from dethrone.clusters.deploying import all_or_nothing, together
 from dethrone.clusters.ssh.code import bundle, python_of
 from dethrone.clusters.ssh.connection import Connection
 from dethrone.clusters.ssh.hosts import HostsFile, SshHost, hosts_of_flags, parse_hosts
@@ -144,7 +144,14 @@ class SshBackend(confirm.AgentBackend):
         links = {node: self._connection(host) for node, host in machines.items()}
         hosts: dict[str, AgentHost] = {}
         placing: set[str] = set()
-        try:
+
+        def undo() -> None:
+            for node in placing:
+                with contextlib.suppress(HarnessError):
+                    stop_agent(links[node], state_dir=links[node].host.state_dir, run_id=spec.run_id)
+            _close(links)
+
+        with all_or_nothing(hosts.values(), undo):
             progress(f"connecting to {len(machines)} machines")
             seen = dict(together(lambda node: (node, _meet_machine(links[node], addresses, node)), links))
             progress("looking at what they have")
@@ -195,14 +202,6 @@ class SshBackend(confirm.AgentBackend):
                 )
 
             together(bring_up, links)
-        except BaseException:
-            for host in hosts.values():
-                host.close()
-            for node in placing:
-                with contextlib.suppress(HarnessError):
-                    stop_agent(links[node], state_dir=links[node].host.state_dir, run_id=spec.run_id)
-            _close(links)
-            raise
         with self._lock:
             self._connections[spec.run_id] = links
             self._voters |= dict.fromkeys(spec.nodes, spec.voters or spec.nodes)

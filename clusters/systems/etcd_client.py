@@ -22,7 +22,7 @@ from http import HTTPStatus
 from typing import Any, NamedTuple
 
 from dethrone.clusters.systems.etcd_talks import Ask, Refused, Talk, absent, b64, compare, put, talk_for, text
-from dethrone.clusters.systems.kept_http import KeptHttp, exchange, reason
+from dethrone.clusters.systems.kept_http import KeptHttp
 from dethrone.clusters.systems.operations import unanswered, unsent
 from dethrone.harness.core.clock import Ns
 from dethrone.harness.core.interfaces import NodeSpec, OpOutcome
@@ -90,22 +90,7 @@ class EtcdClient:
         self, f: str, path: str, body: Mapping[str, Any], target: str, deadline: Ns
     ) -> tuple[int, bytes] | OpOutcome:
         """Status and content of the answer; or how the operation ended without one."""
-        try:
-            connection = self._kept.connection(target, deadline)
-        except OSError as error:
-            return unsent(f"{target}: {reason(error)}")
-        try:
-            return exchange(
-                connection,
-                deadline,
-                method="POST",
-                path=path,
-                body=json.dumps(body),
-                headers={"Content-Type": "application/json"},
-            )
-        except (OSError, ValueError) as error:
-            self._kept.drop(target)
-            return unanswered(f, f"{target}: {reason(error)}", node=target)
+        return self._kept.ask(f, target, deadline, method="POST", path=path, body=json.dumps(body), json=True)
 
     def close(self) -> None:
         """Drop all connections."""

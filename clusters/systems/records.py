@@ -6,10 +6,9 @@ beyond "this one leads" is out of scope.
 
 from __future__ import annotations
 
-from typing import Any, Literal
-
 import msgspec
 
+from dethrone.clusters.node import trace
 from dethrone.clusters.node.frames import frame
 from dethrone.harness.core.interfaces import Reading, TraceLine
 
@@ -49,21 +48,8 @@ class _StatusAnswer(msgspec.Struct, frozen=True, gc=False):
     status: _Status
 
 
-class _Line(msgspec.Struct, frozen=True, gc=False):
-    seq: int
-    mono_ns: int
-    node: str
-    incarnation: int
-    event: str
-    term: int
-    role: str
-    source: Literal["core", "shell"]
-    data: dict[str, Any]
-    group: str = ""
-
-
 _STATUS = msgspec.json.Decoder(_StatusAnswer)
-_LINE = msgspec.json.Decoder(_Line)
+_LINE = msgspec.json.Decoder(trace.TraceLine)
 
 
 def read_status(body: bytes, *, node: str, tells_log: bool, tells_vote: bool) -> Reading | None:

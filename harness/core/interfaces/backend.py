@@ -70,11 +70,11 @@ class NodeStart(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     command: Command
-    trace_path: str | None
+    trace_path: str | None = None
     log_path: str
     data_dir: str
-    clock_socket: str | None
-    faketime: bool
+    clock_socket: str | None = None
+    faketime: bool = False
     run_dir: str | None = None
     fatal: tuple[str, ...] = ()
     fatal_path: str | None = None

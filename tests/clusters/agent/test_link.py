@@ -31,7 +31,7 @@ pytestmark = pytest.mark.processes
 
 def state_of(pid: int) -> str | None:
     stat = process_stat(pid)
-    return None if stat is None else stat[0]
+    return None if stat is None else stat.state
 
 
 def pid_of(box) -> int:

@@ -19,11 +19,8 @@ pytestmark = pytest.mark.docker
 
 START = NodeStart(
     command=Command(argv=("/usr/bin/etcd",)),
-    trace_path=None,
     log_path="/var/log/dethrone/node.log",
     data_dir="/var/lib/dethrone/data",
-    clock_socket=None,
-    faketime=False,
 )
 
 

@@ -413,11 +413,8 @@ def test_a_node_can_neither_flush_the_rules_nor_heal_itself_through_the_agent(cl
     host = cluster["n1"]
     start = NodeStart(
         command=Command(argv=("/bin/sh", "-c", HOSTILE)),
-        trace_path=None,
         log_path="/var/log/dethrone/node.log",
         data_dir="/var/lib/dethrone/data",
-        clock_socket=None,
-        faketime=False,
         run_dir="/run/dethrone",
     )
     host.prepare(start, {name: other.address for name, other in cluster.items()}, dead_man_ns=0)

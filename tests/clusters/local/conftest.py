@@ -71,7 +71,6 @@ class Deployed:
         """Every host knows the others and has a node that runs."""
         start = NodeStart(
             command=Command(argv=("/opt/dethrone/venv/bin/python", "-S", "-c", NODE)),
-            trace_path=None,
             log_path="/var/log/dethrone/node.log",
             data_dir="/var/lib/dethrone/data",
             clock_socket="/run/dethrone/clock.sock",

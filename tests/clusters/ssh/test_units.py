@@ -115,11 +115,8 @@ class Machine:
         base = "/var/tmp/dethrone/r1"
         start = NodeStart(
             command=Command(argv=("none",)),
-            trace_path=None,
             log_path=f"{base}/node.log",
             data_dir=f"{base}/data",
-            clock_socket=None,
-            faketime=False,
         )
         hosts["n1"].prepare(start, {}, dead_man_ns=0)
         hosts["n1"].start_node()
