@@ -104,7 +104,7 @@ def find_target(target: Mapping[str, str], processes: Processes, matcher: Matche
                 word = file.read(64).strip()
         except OSError:
             return ()
-        return (int(word),) if word.isdigit() and process_stat(int(word)) is not None else ()
+        return (int(word),) if word.isdecimal() and process_stat(int(word)) is not None else ()
     if by == "unit":
         code, out, err = processes.tool(["systemctl", "show", "--property=MainPID,ControlGroup", "--", value])
         if code != 0:
