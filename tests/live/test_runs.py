@@ -118,7 +118,7 @@ def text_of(path):
 )
 def test_a_signal_in_the_middle_of_a_fault_heals_keeps_the_history_and_exits_130(tmp_path, state, number):
     process = start(tmp_path, state, "--faults", "pause", "--seed", "1")
-    until(lambda: '"outcome":"installed"' in text_of(tmp_path / "run" / "history.jsonl"))
+    until(lambda: '"outcome":"installed"' in text_of(tmp_path / "run" / "history.jsonl"), 60)
     process.send_signal(number)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130, errors
