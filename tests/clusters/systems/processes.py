@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 
 from dethrone.clusters.node.frames import FrameReader
+from tests.clusters.systems.specs import specs
 
 
 class Processes:
@@ -68,12 +69,14 @@ class Processes:
             self.kill(name)
 
 
-def started(system, nodes, root):
-    """Our own nodes as processes of this Python, all started; configurations and clock sockets lie under ``root``."""
+def started(system, root, network, settings=None, **more):
+    """Running processes of this Python, with their configuration and clock socket under ``root``."""
+    nodes = specs(system, settings, network=network, root=root, **more)
     paths = {}
     for name, node in nodes.items():
         ((_, content),) = system.files(node).items()
-        config = {**msgspec.json.decode(content), "clock_socket": str(root / f"{name}.sock")}
+        config = msgspec.json.decode(content)
+        config["clock_socket"] = str(root / f"{name}.sock")
         paths[name] = root / f"{name}.json"
         paths[name].write_bytes(msgspec.json.encode(config))
     made = Processes(system, nodes, root, lambda name, argv: [sys.executable, *argv[1:4], str(paths[name]), *argv[5:]])

@@ -9,15 +9,13 @@ import pytest
 from dethrone.clusters.node.journal import replay
 from dethrone.clusters.systems.kraft import SYSTEM
 from tests.clusters.systems.processes import started
-from tests.clusters.systems.specs import specs
 
 SECOND = 1_000_000_000
 
 
 @pytest.fixture
 def cluster(tmp_path):
-    nodes = specs(SYSTEM, {"time_factor": "0.2", "observers": "n4"}, network="127.88.14", root=tmp_path, count=4)
-    made = started(SYSTEM, nodes, tmp_path)
+    made = started(SYSTEM, tmp_path, "127.88.14", {"time_factor": "0.2", "observers": "n4"}, count=4)
     yield made
     made.close()
 

@@ -7,7 +7,6 @@ import pytest
 from dethrone.clusters.systems.nacos import SYSTEM as NACOS
 from dethrone.clusters.systems.raft import SYSTEM as RAFT
 from tests.clusters.systems.processes import started
-from tests.clusters.systems.specs import specs
 
 SECOND = 1_000_000_000
 
@@ -17,7 +16,7 @@ def clusters(tmp_path):
     made = []
 
     def make(system, network, settings):
-        made.append(started(system, specs(system, settings, network=network, root=tmp_path), tmp_path))
+        made.append(started(system, tmp_path, network, settings))
         return made[-1]
 
     yield make
