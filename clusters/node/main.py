@@ -21,7 +21,7 @@ def main(arguments: list[str]) -> int:
     """Run one node until it ends; returns the exit code."""
     options = dict(zip(arguments[::2], arguments[1::2], strict=False))
     number = options.get("--incarnation", "1")
-    if len(arguments) % 2 or not {"--config"} <= set(options) <= {"--config", "--incarnation"} or not number.isdecimal():
+    if len(arguments) % 2 or not {"--config"} <= set(options) <= {"--config", "--incarnation"} or not number.isdigit():
         sys.stderr.write("usage: python -m dethrone.clusters.node.main --config NODE.JSON [--incarnation N]\n")
         return ConfigError.exit_code
     try:
