@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -295,16 +296,24 @@ def test_a_lost_host_does_not_hold_the_others_up(five, hosts, tmp_path, namespac
         lonely.end()
 
 
-@pytest.mark.parametrize(("kind", "more"), [("legacy", ["--run", "test"]), ("nft", ["--run", "test"]), ("nft", [])])
-def test_without_an_agent_heal_takes_the_rules_of_the_dead_one_out(namespaces, tmp_path, five, kind, more):
+@contextlib.contextmanager
+def cut_from_n2(five, namespaces, tmp_path, *arguments, **meeting):
+    """Another agent in the namespace of n1, which cuts n2 off, and the tool that it does it with."""
     box = type(five["n1"])("n1", tmp_path / "own", address=five["n1"].address, namespace=namespaces["n1"])
-    box.serve("--probe-port", "7103", "--iptables", kind)
+    box.serve("--probe-port", "7103", *arguments)
     try:
-        box.meet(give_up_s=0.1)
+        box.meet(**meeting)
         box.host.prepare(box.start(), {"n2": five["n2"].address}, dead_man_ns=0)
         assert box.host.meet_async({"n2": five["n2"].host.addresses}).result(5) == ""
         assert box.host.converge(HostState(cuts=("n2",))).confirmed
-        tool = tool_of({"n1": box})
+        yield box, tool_of({"n1": box})
+    finally:
+        box.end()
+
+
+@pytest.mark.parametrize(("kind", "more"), [("legacy", ["--run", "test"]), ("nft", ["--run", "test"]), ("nft", [])])
+def test_without_an_agent_heal_takes_the_rules_of_the_dead_one_out(namespaces, tmp_path, five, kind, more):
+    with cut_from_n2(five, namespaces, tmp_path, "--iptables", kind, give_up_s=0.1) as (box, tool):
         box.agent.kill()
         box.agent.wait()
         assert f"-s {six(five['n2'])}/128 -j DROP" in iptables(box, "-S", tool=tool.replace("ip", "ip6", 1))
@@ -314,25 +323,14 @@ def test_without_an_agent_heal_takes_the_rules_of_the_dead_one_out(namespaces, t
         assert said["confirmed"]
         assert "DETHRONE" not in iptables(box, "-S", tool=tool)
         assert "DETHRONE" not in iptables(box, "-S", tool=tool.replace("ip", "ip6", 1))
-    finally:
-        box.end()
 
 
 def test_silence_takes_the_rules_out(namespaces, tmp_path, five):
-    box = type(five["n1"])("n1", tmp_path / "own", address=five["n1"].address, namespace=namespaces["n1"])
-    box.serve("--probe-port", "7103", "--dead-man", "0.5")
-    try:
-        box.meet()
-        box.host.prepare(box.start(), {"n2": five["n2"].address}, dead_man_ns=0)
-        assert box.host.meet_async({"n2": five["n2"].host.addresses}).result(5) == ""
-        assert box.host.converge(HostState(cuts=("n2",))).confirmed
-        tool = tool_of({"n1": box})
+    with cut_from_n2(five, namespaces, tmp_path, "--dead-man", "0.5") as (box, tool):
         box.host._closed.set()  # as if the harness had been killed: no bye
         box.host._stream.close()
         until(lambda: "DETHRONE" not in iptables(box, "-S", tool=tool))
         until(lambda: "DETHRONE" not in iptables(box, "-S", tool=tool.replace("ip", "ip6", 1)))
-    finally:
-        box.end()
 
 
 def test_an_idle_agent_costs_little(five):
