@@ -16,9 +16,10 @@ from typing import Any
 
 from dethrone.clusters.sim.links import Entry, Timeline
 from dethrone.clusters.sim.node import SimNode
+from dethrone.clusters.systems.framed import CONNECT_LIMIT_NS
 from dethrone.clusters.systems.operations import outcome_of, request_for, unanswered, unsent
 from dethrone.clusters.systems.records import LEADER
-from dethrone.clusters.systems.target_client import CONNECT_LIMIT_NS, HOPS_MAX
+from dethrone.clusters.systems.target_client import HOPS_MAX
 from dethrone.clusters.targets.client_api import NotLeader
 from dethrone.harness.core.clock import MS, Ns, Span
 from dethrone.harness.core.interfaces import OpOutcome, Reading

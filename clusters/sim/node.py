@@ -17,7 +17,7 @@ import msgspec
 from dethrone.clusters.node.clients import StatusFrame
 from dethrone.clusters.node.journal import stream_name
 from dethrone.clusters.node.loop import EXIT_CORE_CRASHED, EXIT_STOPPED
-from dethrone.clusters.node.record import Grouped, Persisted, group_record, make_record
+from dethrone.clusters.node.record import Grouped, make_record
 from dethrone.clusters.sim.building import Build, Ears
 from dethrone.clusters.sim.chance import uniform
 from dethrone.clusters.sim.clock import FAR
@@ -292,19 +292,15 @@ class SimNode(Delivering):
         except Exception as error:  # noqa: BLE001 - see _boot
             self._crashed("status", error)
             return None
-        stored, none = self._persisted, Persisted()
-        status = statuses[0]
-        several = statuses if len(statuses) > 1 else ()
         record = make_record(
-            status,
+            statuses,
+            stored=self._persisted,
             node=self.name,
             system=self._build.target.name,
             incarnation=self.incarnation,
-            persisted=stored.get(status.group, none),
             held=self._barrier.held,
             started_at=0,
             now=now,
             counters={},
-            groups=tuple(group_record(one, persisted=stored.get(one.group, none)) for one in several),
         )
         return _ENCODER.encode(StatusFrame(0, record))
