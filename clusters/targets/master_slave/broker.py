@@ -12,16 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from dethrone.clusters.targets.client_api import (
-    Append,
-    ChangeConfig,
-    ClientReply,
-    Get,
-    NotLeader,
-    Ok,
-    Put,
-    Refused,
-)
+from dethrone.clusters.targets.client_api import Append, ChangeConfig, ClientReply, Get, NotLeader, Ok, Put, Refused
 from dethrone.clusters.targets.kit.core import KitCore, KitNode, status_of
 from dethrone.clusters.targets.master_slave import messages as m
 from dethrone.clusters.targets.master_slave.knobs import ASYNC_MASTER, MASTER_ID, SLAVE, MsKnobs, Place

@@ -18,14 +18,7 @@ from dethrone.clusters.targets.master_slave.knobs import MASTER_ID, MsKnobs
 from dethrone.clusters.targets.master_slave.messages import RegisterAnswer, RegisterBroker, Route
 from dethrone.clusters.targets.master_slave.rules import Rules
 from dethrone.harness.core.clock import MS, Clocks, Ns
-from dethrone.harness.core.machine import (
-    CoreStatus,
-    DiskImage,
-    Glance,
-    Note,
-    SendFailed,
-    SetTimer,
-)
+from dethrone.harness.core.machine import CoreStatus, DiskImage, Glance, Note, SendFailed, SetTimer
 
 ROLE = "NAMESERVER"
 EXPIRY = "expiry"

@@ -21,11 +21,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from dethrone.clusters.targets.kit import by
+from dethrone.clusters.targets.kit.files import Unreadable
 from dethrone.clusters.targets.kit.mutants import mutant
 from dethrone.clusters.targets.nacos.knobs import HEARTBEAT_INTERVAL_MS, LEADER_TIMEOUT_MS, RANDOM_MS, TICK_PERIOD_MS
 from dethrone.clusters.targets.nacos.messages import State
 from dethrone.clusters.targets.nacos.rules import ANSWERED, STORED, Rules
-from dethrone.clusters.targets.nacos.storage import Damaged, Meta
+from dethrone.clusters.targets.nacos.storage import Meta
 from dethrone.harness.core.rng import Rng
 
 _CURRENT = {"count_current_term_only": "true"}
@@ -44,7 +45,7 @@ class UnreadableMeansFresh(Rules):
     def loads_meta(self, load: Callable[[], Meta]) -> Meta:
         try:
             return load()
-        except Damaged:
+        except Unreadable:
             return Meta()
 
 

@@ -13,21 +13,8 @@ from typing import Any, ClassVar
 from dethrone.clusters.targets.kit.core import KitCore, status_of
 from dethrone.clusters.targets.kit.files import Unreadable, cut_ops
 from dethrone.clusters.targets.paxos import acceptor, election, learner, log, proposer, requests, storage
+from dethrone.clusters.targets.paxos import messages as m
 from dethrone.clusters.targets.paxos.knobs import PaxosKnobs
-from dethrone.clusters.targets.paxos.messages import (
-    Accepted,
-    Ask,
-    Heartbeat,
-    Nack,
-    Ping,
-    Pong,
-    Prepare,
-    Promise,
-    Propose,
-    Told,
-    kind_of,
-    shown,
-)
 from dethrone.clusters.targets.paxos.node import (
     ASKING,
     ATTEMPT,
@@ -42,22 +29,15 @@ from dethrone.clusters.targets.paxos.node import (
 from dethrone.clusters.targets.paxos.rules import Rules
 from dethrone.clusters.targets.paxos.storage import FILE, Counted, Loaded, Stored
 from dethrone.harness.core.clock import MS, Clocks
-from dethrone.harness.core.machine import (
-    CoreStatus,
-    DiskDone,
-    DiskImage,
-    Fsync,
-    Glance,
-    Send,
-)
+from dethrone.harness.core.machine import CoreStatus, DiskDone, DiskImage, Fsync, Glance, Send
 
 
-def _on_ping(n: Node, src: str, body: Ping) -> None:
+def _on_ping(n: Node, src: str, body: m.Ping) -> None:
     del body
-    n.out.append(Send(src, Pong()))
+    n.out.append(Send(src, m.Pong()))
 
 
-def _on_pong(n: Node, src: str, body: Pong) -> None:
+def _on_pong(n: Node, src: str, body: m.Pong) -> None:
     """It only shows that its sender lives."""
 
 
@@ -65,16 +45,16 @@ class PaxosCore(KitCore[Node]):
     """One node. ``members``: all proposers and learners; the first ``acceptors`` of them, or all, are the acceptors."""
 
     MESSAGES: ClassVar = {
-        Prepare: acceptor.on_prepare,
-        Promise: proposer.on_promise,
-        Nack: proposer.on_nack,
-        Propose: acceptor.on_propose,
-        Accepted: learner.on_accepted,
-        Ask: acceptor.on_ask,
-        Told: learner.on_told,
-        Ping: _on_ping,
-        Pong: _on_pong,
-        Heartbeat: election.on_heartbeat,
+        m.Prepare: acceptor.on_prepare,
+        m.Promise: proposer.on_promise,
+        m.Nack: proposer.on_nack,
+        m.Propose: acceptor.on_propose,
+        m.Accepted: learner.on_accepted,
+        m.Ask: acceptor.on_ask,
+        m.Told: learner.on_told,
+        m.Ping: _on_ping,
+        m.Pong: _on_pong,
+        m.Heartbeat: election.on_heartbeat,
     }
     TIMERS: ClassVar = {
         PATIENCE: requests.on_patience_timer,
@@ -115,12 +95,12 @@ class PaxosCore(KitCore[Node]):
         for number, (ident, value) in sorted(loaded.chosen.items()):
             inst = n.instance(number)
             inst.chosen_id, inst.chosen = ident, value
-            told = {"id": ident, "value": shown(value), "kind": kind_of(value), "acceptors": [], "source": "disk"}
+            told = {"id": ident, "value": m.shown(value), "kind": m.kind_of(value), "acceptors": [], "source": "disk"}
             n.trace("learned", number, told)
             learner.settle(n, inst, [])
         for number, state in sorted(loaded.acceptors.items()):
             if n.accepting and state.accepted_value is not None:
-                n.local.append(Accepted(number, state.accepted_id, state.accepted_value))
+                n.local.append(m.Accepted(number, state.accepted_id, state.accepted_value))
         election.begin(n)
 
     def hears(self, src: str, body: Any) -> None:
@@ -167,12 +147,12 @@ class PaxosCore(KitCore[Node]):
         if inst is None:
             return n.role(), abs(number), None, None, (0, abs(number)), n.frontier - 1
         held = inst.acceptor
-        chosen = shown(inst.chosen)
+        chosen = m.shown(inst.chosen)
         voted: str | None = None
         if held.max_id:
             voted = f"{held.max_id}"
             if held.accepted_value is not None:
-                voted += f" accepted {held.accepted_id}: {shown(held.accepted_value)!r:.80}"
+                voted += f" accepted {held.accepted_id}: {m.shown(held.accepted_value)!r:.80}"
         leader = None if chosen is None else str(chosen)
         return n.role(), abs(number), leader, voted, (held.accepted_id, abs(number)), n.frontier - 1
 
@@ -182,7 +162,7 @@ class PaxosCore(KitCore[Node]):
         n.mono, n.wall = now.mono, now.wall
         inst = n.instances.get(-n.epoch if n.knobs.election else n.latest)
         held = storage.Acceptor() if inst is None else inst.acceptor
-        chosen = None if inst is None else shown(inst.chosen)
+        chosen = None if inst is None else m.shown(inst.chosen)
         return status_of(
             self.glance(),
             timers={CONTEND: (n.contend_at - n.clock()) // MS} if n.knobs.election and not n.leads else {},
@@ -192,7 +172,7 @@ class PaxosCore(KitCore[Node]):
                 "acceptor": {
                     "max_id": held.max_id,
                     "accepted_id": held.accepted_id,
-                    "accepted_value": shown(held.accepted_value),
+                    "accepted_value": m.shown(held.accepted_value),
                 },
                 "proposer": {
                     "state": "IDLE" if inst is None else proposer_state(inst),

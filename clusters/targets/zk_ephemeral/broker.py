@@ -20,17 +20,7 @@ from dethrone.clusters.targets.zk_ephemeral.log import Log, hw_ops
 from dethrone.clusters.targets.zk_ephemeral.rules import Rules
 from dethrone.clusters.targets.zk_ephemeral.session import CALL, CONTACT, DISCONNECTED, PING, Session
 from dethrone.harness.core.clock import MS, Clocks, Ns
-from dethrone.harness.core.machine import (
-    SHUTDOWN,
-    Await,
-    CoreStatus,
-    Disk,
-    DiskDone,
-    DiskImage,
-    Glance,
-    Note,
-    SetTimer,
-)
+from dethrone.harness.core.machine import SHUTDOWN, Await, CoreStatus, Disk, DiskDone, DiskImage, Glance, Note, SetTimer
 
 REGISTER = "register"
 

@@ -33,16 +33,7 @@ from dethrone.clusters.targets.zk_ephemeral.tree import (
     load,
 )
 from dethrone.harness.core.clock import MS, Clocks, Ns
-from dethrone.harness.core.machine import (
-    Await,
-    CoreStatus,
-    DiskDone,
-    DiskImage,
-    Glance,
-    Note,
-    SendFailed,
-    SetTimer,
-)
+from dethrone.harness.core.machine import Await, CoreStatus, DiskDone, DiskImage, Glance, Note, SendFailed, SetTimer
 
 ROLE = "COORDINATOR"
 EXPIRY = "expiry"

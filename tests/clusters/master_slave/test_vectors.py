@@ -14,12 +14,7 @@ from dethrone.clusters.targets.zk_ephemeral.log import LOG
 from dethrone.clusters.targets.zk_ephemeral.messages import Record
 from dethrone.harness.core.clock import MS, SECOND
 from dethrone.harness.core.errors import ConfigError
-from dethrone.harness.core.machine import (
-    Disk,
-    Fired,
-    Fsync,
-    SendFailed,
-)
+from dethrone.harness.core.machine import Disk, Fired, Fsync, SendFailed
 from tests.clusters.master_slave.spec import One, cluster, promote, scaled, send, slaves, values
 from tests.world.effects import bodies, halted, notes, replies
 

@@ -42,7 +42,7 @@ class World(world.Roles):
     # --- looking and poking ---------------------------------------------------------------------------------------
 
     def state(self, name):
-        return self.boxes[name].core.state
+        return self.boxes[name].core.node
 
     def status(self, name):
         return self.boxes[name].status()
@@ -62,8 +62,9 @@ class World(world.Roles):
         self.due(**{name: 500})
         box = self.boxes[name]
         out: list[Any] = []
-        box.core._at(box.clocks(), box.rng, out)
-        election.on_election_tick(box.core.state)
+        node, now = box.core.node, box.clocks()
+        node.mono, node.wall, node.rng, node.out = now.mono, now.wall, box.rng, out
+        election.on_election_tick(node)
         self.carry_out(box, out)
 
     def put(self, name, key, value):
@@ -185,11 +186,11 @@ class One(bench.Bench):
 
     @property
     def state(self):
-        return self.core.state
+        return self.core.node
 
     @property
     def local(self):
-        return self.core.state.local
+        return self.core.node.local
 
     def put(self, **fields):
         """Set fields of the own record."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dethrone.clusters.systems.nacos import SYSTEM
+from dethrone.clusters.targets.kit.files import Unreadable
 from dethrone.clusters.targets.nacos import storage
 from dethrone.clusters.targets.nacos.knobs import KNOBS
 from dethrone.clusters.targets.nacos.messages import BeatAnswer, RaftPeer
@@ -19,13 +20,13 @@ META = storage.Meta(3, "n1")
 
 
 def _damaged():
-    raise storage.Damaged("damaged")
+    raise Unreadable("damaged")
 
 
 def _loads(rules):
     try:
         return rules.loads_meta(_damaged)
-    except storage.Damaged:
+    except Unreadable:
         return "halt"
 
 

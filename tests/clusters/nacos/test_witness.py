@@ -5,13 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dethrone.clusters.targets.nacos import storage
-from dethrone.clusters.targets.nacos.messages import (
-    BeatAnswer,
-    BeatRequest,
-    RaftPeer,
-    VoteAnswer,
-    VoteRequest,
-)
+from dethrone.clusters.targets.nacos.messages import BeatAnswer, BeatRequest, RaftPeer, VoteAnswer, VoteRequest
 from dethrone.clusters.targets.nacos.target import TARGET
 from dethrone.harness.core.machine import Witnessed
 from dethrone.harness.core.rng import Rng

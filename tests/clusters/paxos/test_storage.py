@@ -8,16 +8,7 @@ from hypothesis import strategies as st
 
 from dethrone.clusters.targets.client_api import Append
 from dethrone.clusters.targets.paxos.messages import Command, Given, Leader
-from dethrone.clusters.targets.paxos.storage import (
-    FILE,
-    Chosen,
-    Counted,
-    Promised,
-    Stored,
-    framed,
-    load,
-    records_in,
-)
+from dethrone.clusters.targets.paxos.storage import FILE, Chosen, Counted, Promised, Stored, framed, load, records_in
 from dethrone.clusters.targets.paxos.target import TARGET
 from dethrone.harness.core.clock import Clocks
 from dethrone.harness.core.machine import Await, Disk, Fsync, Halt, Note, Send, Write
