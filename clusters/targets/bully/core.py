@@ -39,7 +39,9 @@ class BullyCore(Replication, KitCore["BullyCore"]):
 
     def load(self, disk: DiskImage) -> None:
         """Read the log, and begin."""
-        self.store(self.log.start(disk))
+        ops = self.log.start(disk)
+        if ops:
+            self.batches[self.batch(ops)] = self.log.end
         self.show()
         self.recall(disk)
         self.note("start", {"round": self.round})

@@ -15,7 +15,6 @@ from __future__ import annotations
 from dethrone.clusters.targets.kit import by
 from dethrone.clusters.targets.kit.mutants import mutant
 from dethrone.clusters.targets.master_slave.rules import SYNC, Rules
-from dethrone.harness.core.clock import Ns
 
 
 @mutant(
@@ -60,21 +59,3 @@ class SlaveTakesWrites(Rules):  # Slaves store what clients send them
 class PromotesItself(Rules):
     def promotes_itself(self, *, master_silent: bool) -> bool:
         return master_silent
-
-
-@mutant("harmless-half-heartbeat", says="exchanges heartbeats twice as often")
-class HalfHeartbeat(Rules):  # Harmless
-    def heartbeat_interval(self) -> Ns:
-        return max(1, self.knobs.ha_send_heartbeat_interval // 2)
-
-
-@mutant("harmless-registers-more", says="registers twice as often")
-class RegistersMore(Rules):  # Harmless
-    def register_interval(self) -> Ns:
-        return max(1, self.knobs.register_interval // 2)
-
-
-@mutant("harmless-flushes-more", says="flushes more often")
-class FlushesMore(Rules):  # Harmless
-    def flush_interval(self) -> Ns:
-        return max(1, self.knobs.flush_interval // 5)

@@ -56,7 +56,7 @@ class Sends:
         self.waiting.append(Sending(index, request, broker.mono))
         if len(self.waiting) == 1:
             broker.out.append(SetTimer(SEND_LIMIT, broker.mono + broker.knobs.sync_flush_timeout))
-        broker.write()
+        broker.write_log()
 
     def answer(self) -> None:
         """Results of sends, in order: stored, and, with SYNC_MASTER, on a slave."""

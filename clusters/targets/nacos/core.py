@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 from dethrone.clusters.targets.kit.core import KitCore, status_of
 from dethrone.clusters.targets.nacos import beat, data, election, storage
 from dethrone.clusters.targets.nacos import messages as m
-from dethrone.clusters.targets.nacos.knobs import Knobs
+from dethrone.clusters.targets.nacos.knobs import HEARTBEAT_INTERVAL_MS, Knobs
 from dethrone.clusters.targets.nacos.rules import Rules
 from dethrone.clusters.targets.nacos.state import NodeState
 from dethrone.clusters.targets.nacos.writes import TIMER as PUBLISH_TIMER
@@ -92,7 +92,7 @@ class NacosCore(KitCore[NodeState]):
         node.meta = node.stored = loaded.meta
         local = node.local
         local.leader_due_ms = node.rules.first_leader_due_ms(node.rng)
-        local.heartbeat_due_ms = node.rules.first_heartbeat_due_ms(node.rng)
+        local.heartbeat_due_ms = node.rng.below(HEARTBEAT_INTERVAL_MS)
         if knobs.restart_term == "loaded":
             local.term = term
         if knobs.persist_vote:

@@ -17,6 +17,7 @@ Source: docs/sources.md, nacos: ``signalPublish``, ``signalDelete``, ``receivedB
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from dethrone.clusters.targets import client_api
@@ -71,21 +72,22 @@ def _write(node: NodeState, asker: Asker, key: str, value: Any) -> None:
         node.send(leader, m.Forward(number, key, value, asker.hops + 1))
 
 
+_REPLIES: Mapping[str, Callable[[str], client_api.ClientReply]] = {
+    "ok": lambda _: client_api.Ok(),
+    "not_leader": lambda _: client_api.NotLeader(None),
+    "unknown": client_api.Unknown,
+    "failed": client_api.Failed,
+    "refused": client_api.Refused,
+}
+"""How a forwarded write ended → what its client is told."""
+
+
 def _finish(node: NodeState, asker: Asker, reply: client_api.ClientReply) -> None:
     if asker.request is not None:
         node.reply(asker.request, reply)
         return
-    match reply:
-        case client_api.NotLeader():
-            answer = m.ForwardAnswer(asker.number, "not_leader")
-        case client_api.Unknown(why=why):
-            answer = m.ForwardAnswer(asker.number, "unknown", why)
-        case client_api.Failed(why=why):
-            answer = m.ForwardAnswer(asker.number, "failed", why)
-        case client_api.Refused(why=why):
-            answer = m.ForwardAnswer(asker.number, "refused", why)
-        case _:
-            answer = m.ForwardAnswer(asker.number, "ok")
+    outcome: Any = reply.__struct_config__.tag
+    answer = m.ForwardAnswer(asker.number, outcome, getattr(reply, "why", ""))
     node.out.append(Send(asker.src, answer, asker.message))
 
 
@@ -100,14 +102,7 @@ def received_forward_answer(node: NodeState, answer: m.ForwardAnswer) -> None:
     if write is None or write.acks is not None:
         return
     del node.writes.waiting[answer.number]
-    replies: dict[str, client_api.ClientReply] = {
-        "ok": client_api.Ok(),
-        "not_leader": client_api.NotLeader(None),
-        "unknown": client_api.Unknown(answer.why),
-        "failed": client_api.Failed(answer.why),
-        "refused": client_api.Refused(answer.why),
-    }
-    _finish(node, write.asker, replies[answer.outcome])
+    _finish(node, write.asker, _REPLIES[answer.outcome](answer.why))
 
 
 def forward_failed(node: NodeState, number: int, error: str) -> None:

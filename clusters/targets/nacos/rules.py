@@ -50,10 +50,6 @@ class Rules:
         """Until the first campaign after a start."""
         return rng.below(LEADER_TIMEOUT_MS)
 
-    def first_heartbeat_due_ms(self, rng: Rng) -> int:
-        """Until the first beat after a start."""
-        return rng.below(HEARTBEAT_INTERVAL_MS)
-
     def leader_due_ms(self, rng: Rng) -> int:
         """Until the next campaign, after a reset."""
         return LEADER_TIMEOUT_MS + rng.below(RANDOM_MS)

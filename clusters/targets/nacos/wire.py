@@ -56,6 +56,14 @@ _METHODS = {
 }
 
 
+_RECORDS: Mapping[type, type[m.VoteAnswer | m.BeatAnswer | m.PeerAnswer]] = {
+    m.VoteRequest: m.VoteAnswer,
+    m.BeatRequest: m.BeatAnswer,
+    m.PeerRequest: m.PeerAnswer,
+}
+"""Request → the answer to it that is a record."""
+
+
 class BadRequest(ValueError):  # noqa: N818 - named like the status that it becomes
     """A request that no rule can be applied to; ``status`` is 400, 404 or 405."""
 
@@ -200,12 +208,8 @@ def parse_response(asked: m.NacosRequest, status: int, headers: Headers, content
         if status != 200:  # the original's "not OK"
             return _refused(asked, content)
         match asked:
-            case m.VoteRequest():
-                return m.VoteAnswer(_decode(content, m.RaftPeer))
-            case m.BeatRequest():
-                return m.BeatAnswer(_decode(content, m.RaftPeer))
-            case m.PeerRequest():
-                return m.PeerAnswer(_decode(content, m.RaftPeer))
+            case m.VoteRequest() | m.BeatRequest() | m.PeerRequest():
+                return _RECORDS[type(asked)](_decode(content, m.RaftPeer))
             case m.DatumFetch(term=term):
                 return m.FetchAnswer(_decode(content, tuple[m.Datum, ...]), term)
             case m.DatumPublish(number=number):
@@ -234,17 +238,9 @@ def _refused(asked: m.NacosRequest, content: bytes) -> m.NacosAnswer:
 
 
 def _error(asked: m.NacosRequest, kind: m.ErrorKind, text: str) -> m.CallError:
-    calls: dict[type, m.Call] = {
-        m.VoteRequest: "vote",
-        m.BeatRequest: "beat",
-        m.PeerRequest: "peer",
-        m.DatumFetch: "fetch",
-        m.DatumPublish: "publish",
-        m.DatumDelete: "delete",
-        m.Forward: "forward",
-    }
+    call: Any = asked.__struct_config__.tag
     number = asked.number if isinstance(asked, m.DatumPublish | m.Forward) else 0
-    return m.CallError(calls[type(asked)], kind, text, number)
+    return m.CallError(call, kind, text, number)
 
 
 # --- parts ------------------------------------------------------------------------------------------------------

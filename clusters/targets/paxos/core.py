@@ -29,16 +29,7 @@ from dethrone.clusters.targets.paxos.node import (
 from dethrone.clusters.targets.paxos.rules import Rules
 from dethrone.clusters.targets.paxos.storage import FILE, Counted, Loaded, Stored
 from dethrone.harness.core.clock import MS, Clocks
-from dethrone.harness.core.machine import CoreStatus, DiskDone, DiskImage, Fsync, Glance, Send
-
-
-def _on_ping(n: Node, src: str, body: m.Ping) -> None:
-    del body
-    n.out.append(Send(src, m.Pong()))
-
-
-def _on_pong(n: Node, src: str, body: m.Pong) -> None:
-    """It only shows that its sender lives."""
+from dethrone.harness.core.machine import CoreStatus, DiskDone, DiskImage, Fsync, Glance
 
 
 class PaxosCore(KitCore[Node]):
@@ -52,8 +43,8 @@ class PaxosCore(KitCore[Node]):
         m.Accepted: learner.on_accepted,
         m.Ask: acceptor.on_ask,
         m.Told: learner.on_told,
-        m.Ping: _on_ping,
-        m.Pong: _on_pong,
+        m.Ping: lambda n, src, _: n.send(src, m.Pong()),
+        m.Pong: lambda *_: None,  # it only shows that its sender lives
         m.Heartbeat: election.on_heartbeat,
     }
     TIMERS: ClassVar = {
@@ -125,8 +116,26 @@ class PaxosCore(KitCore[Node]):
         requests.on_request(self.node, request, body)
 
     def disk_done(self, done: DiskDone) -> None:
-        """A batch succeeded or failed."""
-        _disk_done(self.node, done)
+        """A batch succeeded, or failed: then the node stops, as it would forget what it is about to send."""
+        n = self.node
+        batch = n.batches.pop(done.token, None)
+        if batch is None:
+            return
+        records, local = batch
+        if done.error is not None:
+            n.trace("persist_failed", 0, {"file": FILE, "error": done.error})
+            if n.rules.on_persist_error() == "halt":
+                n.halt(f"{FILE} file: {done.error}")
+                return
+        else:
+            for record in records:
+                if isinstance(record, Counted):
+                    n.trace("persisted", 0, {"cnt": record.cnt})
+                elif isinstance(record, Stored):
+                    n.trace("persisted", record.instance, {"max_id": record.max_id, "accepted_id": record.id})
+                elif isinstance(record, storage.Promised):
+                    n.trace("persisted", record.instance, {"max_id": record.max_id})
+        n.local.extend(local)
 
     def violation(self, data: dict[str, Any]) -> None:
         """Trace what no node of this protocol does."""
@@ -201,25 +210,3 @@ def _make_durable(n: Node, disk: DiskImage, loaded: Loaded) -> None:
         n.store_ops(cut_ops(FILE, loaded.end, sync=n.rules.syncs()))
     elif n.rules.syncs():
         n.store_ops((Fsync(FILE),))
-
-
-def _disk_done(n: Node, done: DiskDone) -> None:
-    """A batch succeeded, or failed: then the node stops, as it would forget what it is about to send."""
-    batch = n.stored(done.token)
-    if batch is None:
-        return
-    records, local = batch
-    if done.error is not None:
-        n.trace("persist_failed", 0, {"file": FILE, "error": done.error})
-        if n.rules.on_persist_error() == "halt":
-            n.halt(f"{FILE} file: {done.error}")
-            return
-    else:
-        for record in records:
-            if isinstance(record, Counted):
-                n.trace("persisted", 0, {"cnt": record.cnt})
-            elif isinstance(record, Stored):
-                n.trace("persisted", record.instance, {"max_id": record.max_id, "accepted_id": record.id})
-            elif isinstance(record, storage.Promised):
-                n.trace("persisted", record.instance, {"max_id": record.max_id})
-    n.local.extend(local)

@@ -199,9 +199,6 @@ class AnswersOwnValue(Rules):  # Answers a client with its own value once someth
         return chosen if own is None else own
 
 
-# --- time -------------------------------------------------------------------------------------------------------
-
-
 # --- harmless ---------------------------------------------------------------------------------------------------
 
 
@@ -215,9 +212,3 @@ class LongerBackoff(Rules):  # Waits twice as long, jitter included
 class ReversedSends(Rules):
     def order(self, peers: tuple[str, ...]) -> tuple[str, ...]:
         return peers[::-1]
-
-
-@mutant("harmless-half-heartbeat", says="sends heartbeats twice as often")
-class HalfHeartbeat(Rules):
-    def heartbeat(self) -> Ns:
-        return max(1, self.knobs.heartbeat_interval // 2)

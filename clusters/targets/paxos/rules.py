@@ -10,6 +10,7 @@ Source: Lamport, "Paxos Made Simple", 2001, 2.2-2.4.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from fractions import Fraction
 from typing import Literal
 
 from dethrone.clusters.targets.kit import by
@@ -32,6 +33,9 @@ AGREE = "agreement"
 ELECTION = {"election": "true"}
 
 
+@mutant(
+    "harmless-half-heartbeat", says="sends heartbeats twice as often", scales={"heartbeat_interval": Fraction(1, 2)}
+)
 class Rules:
     """The honest rules under these knobs. One object per core."""
 
@@ -50,10 +54,6 @@ class Rules:
     def number(self, cnt: int, *, place: int, nodes: int) -> int:
         """The number made of a counter. ``place``: the own one among the nodes, from 0."""
         return cnt if self.knobs.id_scheme == "plain_counter" else cnt * nodes + place
-
-    def stores_counter(self) -> bool:
-        """A counter is on disk before its number is used; the plain one is volatile."""
-        return self.knobs.persist and self.knobs.id_scheme == "unique"
 
     # --- acceptor -----------------------------------------------------------------------------------------------
 
@@ -248,7 +248,3 @@ class Rules:
     def nacks(self) -> bool:
         """Whether a refusal is sent."""
         return self.knobs.nack
-
-    def heartbeat(self) -> Ns:
-        """The time between two heartbeats."""
-        return self.knobs.heartbeat_interval

@@ -11,21 +11,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from dethrone.clusters.targets.kit.core import KitCore, KitNode, status_of
+from dethrone.clusters.targets.kit.core import KitCore, status_of
 from dethrone.clusters.targets.zk_ephemeral import messages as m
 from dethrone.clusters.targets.zk_ephemeral import race, replica
 from dethrone.clusters.targets.zk_ephemeral.controller import Controller
 from dethrone.clusters.targets.zk_ephemeral.knobs import ZkKnobs
-from dethrone.clusters.targets.zk_ephemeral.log import Log, hw_ops
+from dethrone.clusters.targets.zk_ephemeral.log import Log, LogNode, hw_ops
 from dethrone.clusters.targets.zk_ephemeral.rules import Rules
 from dethrone.clusters.targets.zk_ephemeral.session import CALL, CONTACT, DISCONNECTED, PING, Session
 from dethrone.harness.core.clock import MS, Clocks, Ns
-from dethrone.harness.core.machine import SHUTDOWN, Await, CoreStatus, Disk, DiskDone, DiskImage, Glance, Note, SetTimer
+from dethrone.harness.core.machine import SHUTDOWN, Await, CoreStatus, DiskDone, DiskImage, Glance, Note, SetTimer
 
 REGISTER = "register"
 
 
-class BrokerCore(KitNode, KitCore["BrokerCore"]):
+class BrokerCore(LogNode, KitCore["BrokerCore"]):
     """One broker."""
 
     graceful = True
@@ -34,10 +34,10 @@ class BrokerCore(KitNode, KitCore["BrokerCore"]):
     NO_CONTACT, EXPIRED = "DISCONNECTED", "EXPIRED"
 
     def __init__(self, node: str, members: tuple[str, ...], knobs: ZkKnobs, rules: Rules) -> None:
-        super().__init__()
+        super().__init__(Log(sync=rules.syncs("log")))
         self.node = self
         self.me = node
-        self.knobs = knobs
+        self.knobs = rules.knobs
         self.rules = rules
         self.service = knobs.coordinator_of(members)
         self.brokers = tuple(name for name in members if name != self.service)
@@ -52,7 +52,6 @@ class BrokerCore(KitNode, KitCore["BrokerCore"]):
         self.fetch_seq = 0
         self.in_isr = False
         self.run = 0
-        self.log = Log(sync=rules.syncs("log"))
         self.session = Session(self, self.service, rules, knobs.session_timeout)
         self.controller = None if self.race else Controller(self)
         self.controller_epoch = 0
@@ -61,8 +60,6 @@ class BrokerCore(KitNode, KitCore["BrokerCore"]):
         self.look_twice = False
         self.claiming = False
         self.contenders: tuple[str, ...] = ()
-        self.batches: dict[int, int] = {}
-        """Log batch under way → the index that it makes durable."""
         self.checkpoint_hw = 0
         self.checkpoint_at: Ns | None = None
 
@@ -150,21 +147,18 @@ class BrokerCore(KitNode, KitCore["BrokerCore"]):
 
     def disk_done(self, done: DiskDone) -> None:
         """A batch succeeded or failed."""
-        index = self.batches.pop(done.token, None)
         if done.error is not None:
-            self.note("persist_failed", {"file": "log" if index is not None else "hw", "error": done.error})
+            file = "log" if done.token in self.batches else "hw"
+            self.note("persist_failed", {"file": file, "error": done.error})
             if self.rules.on_persist_error("log") == "halt":
                 self.halt(f"log: {done.error}")
                 return
-        if index is None:
+        if not self.log_written(done.token):
             return
-        log = self.log
-        log.durable = max(log.durable, min(index, log.end))
-        if log.waits() and not self.batches:
-            self._start_batch()
+        self.write_log()
         if self.leading is not None:
             replica.advance(self, self.leading)
-        elif self.fetching and log.durable == log.end:
+        elif self.fetching and self.log.durable == self.log.end:
             replica.fetch(self)
 
     # --- what the session reports ---------------------------------------------------------------------------------
@@ -280,20 +274,10 @@ class BrokerCore(KitNode, KitCore["BrokerCore"]):
 
     # --- disk -----------------------------------------------------------------------------------------------------
 
-    def write_log(self) -> None:
-        """Write what waits; while a batch is under way, what comes meanwhile waits for it."""
-        if self.log.waits() and not self.batches:
-            self._start_batch()
-
-    def _start_batch(self) -> None:
-        self.token += 1
-        self.batches[self.token] = self.log.end
-        self.out.append(Disk(self.token, self.log.take_ops()))
-
     def hw_moved(self) -> None:
         """The high watermark moved: it is written down once in a while."""
         if self.checkpoint_at is None:
-            self.checkpoint_at = self.mono + self.rules.checkpoint_interval()
+            self.checkpoint_at = self.mono + self.knobs.hw_checkpoint_interval
             self.out.append(SetTimer(replica.CHECKPOINT, self.checkpoint_at))
 
     def _checkpoint(self) -> None:

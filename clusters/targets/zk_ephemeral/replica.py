@@ -10,7 +10,7 @@ Source: docs/sources.md, zk-ephemeral: Kafka's "maximal ISR" (KIP-497).
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dethrone.clusters.targets.client_api import Append, Failed, Get, NotLeader, Ok, Put, Refused, Unknown
 from dethrone.clusters.targets.zk_ephemeral import messages as m
@@ -137,7 +137,7 @@ def on_fetch(b: BrokerCore, src: str, body: m.Fetch) -> None:
     if b.leading is leading and not answer_fetch(b, leading, src, body):
         leading.parked[src] = Parked(b.mono, body)
         if len(leading.parked) == 1:
-            b.out.append(SetTimer(PARKED, b.mono + b.rules.fetch_wait()))
+            b.out.append(SetTimer(PARKED, b.mono + b.knobs.fetch_wait_max))
 
 
 def _progress(b: BrokerCore, leading: Leadership, src: str, follower: Follower, body: m.Fetch) -> None:
@@ -182,7 +182,7 @@ def on_parked_timer(b: BrokerCore) -> None:
     leading = b.leading
     if leading is None:
         return
-    wait = b.rules.fetch_wait()
+    wait = b.knobs.fetch_wait_max
     for src, parked in list(leading.parked.items()):
         if b.mono - parked.at >= wait:
             answer_fetch(b, leading, src, parked.body, late=True)
@@ -323,7 +323,7 @@ def fetch(b: BrokerCore) -> None:
     end = b.rules.fetch_position(durable=log.durable, written=log.end)
     last = log.entries[end - 1].epoch if end else 0
     b.send(b.leader, m.Fetch(b.term, end, last, log.hw, b.run, b.fetch_seq))
-    b.out.append(SetTimer(FETCH, b.mono + b.rules.fetch_wait() + b.knobs.call_retry))
+    b.out.append(SetTimer(FETCH, b.mono + b.knobs.fetch_wait_max + b.knobs.call_retry))
 
 
 def _fetch_after_cut(b: BrokerCore) -> None:
@@ -380,11 +380,7 @@ def cut(b: BrokerCore, end: int, why: str) -> None:
     if end >= log.end:
         return
     b.note("truncated", {"from": end + 1, "to": log.end, "why": why, "hw": log.hw})
-    ops = log.cut_now(end)
-    for token, index in b.batches.items():
-        b.batches[token] = min(index, end)
-    if ops:
-        b.batches[b.batch(ops)] = end
+    b.cut_log(end)
 
 
 # --- clients ------------------------------------------------------------------------------------------------------
@@ -415,14 +411,13 @@ def on_request(b: BrokerCore, request: int, body: Any) -> None:
 # --- the stored state ---------------------------------------------------------------------------------------------
 
 
-class StoredState:
+class StoredState(NamedTuple):
     """The partition state in the service."""
 
-    def __init__(self, leader: str | None, epoch: int, isr: tuple[str, ...], controller_epoch: int) -> None:
-        self.leader = leader
-        self.epoch = epoch
-        self.isr = isr
-        self.controller_epoch = controller_epoch
+    leader: str | None
+    epoch: int
+    isr: tuple[str, ...]
+    controller_epoch: int
 
     def data(self) -> dict[str, Any]:
         """As it is stored."""

@@ -9,6 +9,7 @@ Source: docs/sources.md, zk-ephemeral.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from fractions import Fraction
 from typing import Literal
 
 from dethrone.clusters.targets.kit import by
@@ -20,6 +21,12 @@ from dethrone.harness.core.clock import Ns
 SAFE = {"acks": "all", "min_insync_replicas": "2", "truncate": "epoch"}
 
 
+@mutant("harmless-longer-wait", says="keeps empty fetches waiting longer", scales={"fetch_wait_max": Fraction(3, 2)})
+@mutant(
+    "harmless-frequent-checkpoints",
+    says="writes the high watermark down more often",
+    scales={"hw_checkpoint_interval": Fraction(1, 10)},
+)
 class Rules:
     """The honest rules under these knobs. One object per core."""
 
@@ -218,10 +225,6 @@ class Rules:
 
     # --- freedoms: any choice here is right -----------------------------------------------------------------------
 
-    def fetch_wait(self) -> Ns:
-        """How long the leader keeps an empty fetch waiting."""
-        return self.knobs.fetch_wait_max
-
     @mutant("harmless-small-batches", answers=4, says="sends fewer records at once")
     def records_max(self) -> int:
         """Records in one fetch reply."""
@@ -230,7 +233,3 @@ class Rules:
     def says_more(self) -> bool:
         """Whether steady things are noted, too."""
         return False
-
-    def checkpoint_interval(self) -> Ns:
-        """The time between two writes of the HW checkpoint."""
-        return self.knobs.hw_checkpoint_interval

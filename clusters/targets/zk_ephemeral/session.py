@@ -11,55 +11,28 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
+from dethrone.clusters.targets.kit.core import FAR
 from dethrone.clusters.targets.zk_ephemeral import messages as m
 from dethrone.clusters.targets.zk_ephemeral.rules import Rules
 from dethrone.harness.core.clock import Ns
-from dethrone.harness.core.machine import Effect, Send, SetTimer
-from dethrone.harness.core.rng import Rng
+from dethrone.harness.core.machine import Send, SetTimer
+
+if TYPE_CHECKING:
+    from dethrone.clusters.targets.zk_ephemeral.broker import BrokerCore
 
 PING, CONTACT, CALL = "ping", "contact", "call"
 CONNECTING, CONNECTED, DISCONNECTED, EXPIRED, CLOSED = "CONNECTING", "CONNECTED", "DISCONNECTED", "EXPIRED", "CLOSED"
 _NEVER: Ns = -(1 << 62)
-FAR: Ns = 1 << 62
 
 Then = Callable[[m.Answer], None]
-
-
-class Owner(Protocol):
-    """Who holds the session."""
-
-    overdue_at: Ns
-    """When a connected client becomes disconnected if nothing is heard."""
-    mono: Ns
-    wall: Ns
-    out: list[Effect]
-    rng: Rng
-
-    def on_session_open(self) -> None:
-        """A session begins."""
-
-    def on_disconnected(self) -> None:
-        """Nothing was heard for too long."""
-
-    def on_reconnected(self) -> None:
-        """The session is reached again."""
-
-    def on_expired(self, session: int) -> None:
-        """The session is gone."""
-
-    def on_watch(self, path: str, kind: str) -> None:
-        """A watched node changed."""
-
-    def on_watches_lost(self) -> None:
-        """The service restarted."""
 
 
 class Session:
     """See the module. ``contact``: when the service was last heard."""
 
-    def __init__(self, owner: Owner, service: str, rules: Rules, timeout: Ns) -> None:
+    def __init__(self, owner: BrokerCore, service: str, rules: Rules, timeout: Ns) -> None:
         self.owner = owner
         self.service = service
         self.rules = rules
