@@ -133,21 +133,9 @@ class Forward(msgspec.Struct, frozen=True, gc=False, tag="request"):
     command: Command
 
 
-Body = (
-    FollowerInfo
-    | LeaderInfo
-    | AckEpoch
-    | Diff
-    | Trunc
-    | Snap
-    | NewLeader
-    | UpToDate
-    | Ack
-    | Proposal
-    | Commit
-    | Ping
-    | Forward
-)
+ToLeader = FollowerInfo | AckEpoch | Ack | Forward | Ping
+ToFollower = LeaderInfo | Diff | Trunc | Snap | NewLeader | UpToDate | Proposal | Commit | Ping
+Body = ToLeader | ToFollower
 
 
 class Packet(msgspec.Struct, frozen=True, gc=False, tag="packet"):

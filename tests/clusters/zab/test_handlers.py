@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from dethrone.clusters.targets.client_api import Append, Cas, Get, NotLeader, Ok, Put, Refused, Release, Unknown
-from dethrone.clusters.targets.zab.leading import on_tick
 from dethrone.clusters.targets.zab.log import ACCEPTED, CURRENT
 from dethrone.clusters.targets.zab.messages import (
     COUNTER_MAX,
@@ -162,14 +161,6 @@ def test_a_lone_voter_leads():
     world = World("A")
     assert world.elect() == "A"
     assert world.write("A", 1)
-
-
-def test_a_tick_at_a_node_that_does_not_lead_does_nothing():
-    world = World(asleep="AB")
-    node = world.boxes["C"].node
-    before = len(node.out)
-    on_tick(node)
-    assert len(node.out) == before
 
 
 def test_knobs_are_spelled_as_zookeeper_spells_them_and_may_not_contradict():

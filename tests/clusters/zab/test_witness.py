@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dethrone.clusters.targets.client_api import Append
-from dethrone.clusters.targets.zab.log import ACCEPTED, CURRENT, LOG, Log, epoch_ops, record_bytes
+from dethrone.clusters.targets.zab.log import ACCEPTED, CURRENT, LOG, Log, epoch_ops
 from dethrone.clusters.targets.zab.messages import (
     NOT_COUNTED,
     Ack,
@@ -17,6 +17,7 @@ from dethrone.clusters.targets.zab.messages import (
     zxid_of,
 )
 from dethrone.clusters.targets.zab.witness import ZabWitness
+from tests.clusters.zab.spec import log_bytes
 
 OLD = [Txn(zxid_of(1, counter), Append("k", counter)) for counter in (1, 2)]
 
@@ -36,8 +37,7 @@ def witness(disk=None):
 
 
 def test_it_tells_what_a_new_incarnation_finds():
-    content = b"".join(record_bytes(place, txn) for place, txn in enumerate(OLD, 1))
-    found, cut, log = ZabWitness("A").booted({ACCEPTED: b"4\n", LOG: content})
+    found, cut, log = ZabWitness("A").booted({ACCEPTED: b"4\n", LOG: log_bytes(OLD)})
     assert seen([found]) == [("found", 4, {"file": "read"})]
     assert (cut.name, cut.data["from"]) == ("log_truncate", 3)
     assert [entry[:2] for entry in log.data["entries"]] == [(1, 1), (2, 1)]
