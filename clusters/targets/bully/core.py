@@ -87,7 +87,11 @@ class BullyCore(Replication, KitCore["BullyCore"]):
 
     def sees_majority(self) -> bool:
         """Whether they and this node are more than half."""
-        return self.rules.is_majority(len(self.visible()) + 1, members=len(self.members))
+        return self.is_majority(len(self.visible()) + 1)
+
+    def is_majority(self, count: int) -> bool:
+        """Whether this count is more than half of the members."""
+        return 2 * count > len(self.members)
 
     def primaries(self) -> list[str]:
         """The visible peers that say they lead."""

@@ -120,7 +120,7 @@ class Mongo(BullyCore):
     def _count(self) -> None:
         total = 1 + sum(self.answers.values())
         voters = sorted([self.me, *(peer for peer, vote in self.answers.items() if vote > 0)])
-        if self.on.count_votes and not self.rules.is_majority(total, members=len(self.members)):
+        if self.on.count_votes and not self.is_majority(total):
             self.lease = None
             self._wait(f"{total} votes")
             return

@@ -47,10 +47,6 @@ class Rules:
     def __init__(self, knobs: BullyKnobs) -> None:
         self.on = knobs
 
-    def is_majority(self, count: int, *, members: int) -> bool:
-        """Whether this count is more than half of the members."""
-        return 2 * count > members
-
     def answers(self, *, higher: bool) -> bool:
         """Whether an election of another node, whose id is higher or not, is answered and taken over."""
         return not higher and self.on.reply_ok

@@ -10,7 +10,7 @@ Source: docs/sources.md, master-slave.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from dethrone.clusters.targets.client_api import Append, ChangeConfig, ClientReply, Get, Ok, Put, Refused
 from dethrone.clusters.targets.kit.core import KitCore, status_of
@@ -99,29 +99,6 @@ class BrokerCore(LogNode, KitCore["BrokerCore"]):
         """A connection is lost."""
         self._closed(event.to, "connection closed")
 
-    def hears(self, src: str, body: Any) -> None:
-        """Hand a message to its handler."""
-        kind = type(body)
-        if kind is m.HaAck:
-            self._on_ack(src, body)
-        elif kind is m.HaTransfer:
-            self._on_transfer(src, body)
-        elif kind is m.RegisterAnswer:
-            self._on_registered(body)
-        else:
-            self.violation({"what": "unknown message", "from": src})
-
-    def rings(self, timer: str) -> None:
-        """Hand a timer to its handler."""
-        if timer == REGISTER:
-            self._register()
-        elif timer == HA:
-            self._ha_tick()
-        elif timer == SEND_LIMIT:
-            self.sends.late()
-        elif timer == FLUSH:
-            self._flush()
-
     @property
     def leads(self) -> bool:
         """Whether this broker is a master."""
@@ -144,8 +121,9 @@ class BrokerCore(LogNode, KitCore["BrokerCore"]):
             wait = min(wait, self.knobs.ha_send_heartbeat_interval)  # a slave without a master asks again soon
         self.out.append(SetTimer(REGISTER, self.mono + wait))
 
-    def _on_registered(self, body: m.RegisterAnswer) -> None:
+    def _on_registered(self, src: str, body: m.RegisterAnswer) -> None:
         """A slave learns its master's address."""
+        del src
         if self.leads or body.broker_name != self.place.broker_name or body.master in (None, self.me, self.master):
             return
         self.master = body.master
@@ -359,6 +337,14 @@ class BrokerCore(LogNode, KitCore["BrokerCore"]):
         """What is in the log file can be read."""
         self.log.hw = self.log.durable
         self.log.apply()
+
+    MESSAGES: ClassVar = {m.HaAck: _on_ack, m.HaTransfer: _on_transfer, m.RegisterAnswer: _on_registered}
+    TIMERS: ClassVar = {
+        REGISTER: _register,
+        HA: _ha_tick,
+        FLUSH: _flush,
+        SEND_LIMIT: lambda broker: broker.sends.late(),
+    }
 
     # --- saying ---------------------------------------------------------------------------------------------------
 

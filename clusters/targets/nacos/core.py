@@ -169,7 +169,7 @@ class NacosCore(KitCore[NodeState]):
             },
             counters=dict(node.counters),
             extra={
-                "peers": {ip: _show(peer) for ip, peer in sorted(node.peers.peers.items())},
+                "peers": {ip: peer.shown() for ip, peer in sorted(node.peers.peers.items())},
                 "leader_due_ms": local.leader_due_ms,
                 "heartbeat_due_ms": local.heartbeat_due_ms,
                 "max_timestamp": node.items.newest,
@@ -202,13 +202,3 @@ def _switch_version(node: NodeState) -> None:
     node.store((*ops, *storage.delete_meta()), with_term=False)
     node.stored = node.meta = storage.Meta()
     node.trace("state_change", was="work", to="stop_work", cause="version_switch")
-
-
-def _show(peer: Any) -> dict[str, Any]:
-    return {
-        "vote_for": peer.vote_for,
-        "term": peer.term,
-        "state": peer.state,
-        "leader_due_ms": peer.leader_due_ms,
-        "heartbeat_due_ms": peer.heartbeat_due_ms,
-    }

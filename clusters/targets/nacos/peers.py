@@ -15,7 +15,7 @@ Source: docs/sources.md, nacos: ``RaftPeerSet``.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -42,6 +42,10 @@ class PeerRecord(msgspec.Struct, eq=False):
     def record(self) -> RaftPeer:
         """A frozen copy for the wire."""
         return RaftPeer(*msgspec.structs.astuple(self))
+
+    def shown(self) -> dict[str, Any]:
+        """For the observer record, which names it."""
+        return {name: value for name, value in msgspec.structs.asdict(self).items() if name != "ip"}
 
 
 class Decision(NamedTuple):

@@ -8,8 +8,8 @@ Source: docs/sources.md, zk-ephemeral.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
 
 from dethrone.clusters.targets.kit.core import KitCore, status_of
 from dethrone.clusters.targets.zk_ephemeral import messages as m
@@ -92,57 +92,20 @@ class BrokerCore(LogNode, KitCore["BrokerCore"]):
         self.halted = True
 
     def hears(self, src: str, body: Any) -> None:
-        """Hand a message to its handler."""
+        """Hand a message to its handler; of the service's, to the session's."""
         kind = type(body)
-        session = self.session
-        if kind is m.Fetch:
-            replica.on_fetch(self, src, body)
-        elif kind is m.FetchReply:
-            replica.on_fetch_reply(self, src, body)
-        elif src == self.service:
-            if kind is m.Pong:
-                session.on_pong(body)
-            elif kind is m.Answer:
-                session.on_answer(body)
-            elif kind is m.WatchFired:
-                session.on_watch_fired(body)
-            elif kind is m.Connected:
-                session.on_connected(body)
-            elif kind is m.SessionExpired:
-                session.on_expired(body)
-        elif kind is m.LeaderNotice:
-            if self.leading is not None and body.epoch > self.term:
-                self.deposed(body.epoch, f"{src} leads a newer epoch")
-        elif self.controller is None:
-            self.violation({"what": "unknown message", "from": src})
-        elif kind is m.LeaderAndIsr:
-            self.controller.on_leader_and_isr(src, body)
-        elif kind is m.LeaderAndIsrReply:
-            self.controller.on_reply(src, body)
-        elif kind is m.UpdateMetadata:
-            self.controller.on_metadata(src, body)
+        if src == self.service and kind in self.ANSWERS:
+            self.ANSWERS[kind](self.session, body)
+        elif self.controller is not None and kind in self.COMMANDS:
+            self.COMMANDS[kind](self.controller, src, body)
+        elif src != self.service or kind in self.MESSAGES:
+            super().hears(src, body)
 
     def rings(self, timer: str) -> None:
         """Hand a timer to its handler."""
-        if timer == SHUTDOWN:
-            self._shut_down()
-        elif timer == PING:
-            self.session.on_ping_timer()
-        elif timer == CONTACT:
-            self.session.on_contact_timer()
-        elif timer == CALL:
-            self.session.on_call_timer()
-        elif timer == replica.FETCH:
-            replica.fetch(self)
-        elif timer == replica.PARKED:
-            replica.on_parked_timer(self)
-        elif timer == replica.LAG:
-            replica.on_lag_timer(self)
-        elif timer == replica.CHECKPOINT:
-            self._checkpoint()
-        elif timer == REGISTER:
-            self._register()
-        elif self.controller is not None:
+        if timer in self.TIMERS or self.controller is None:
+            super().rings(timer)
+        else:
             self.controller.on_timer(timer)
 
     def disk_done(self, done: DiskDone) -> None:
@@ -280,12 +243,45 @@ class BrokerCore(LogNode, KitCore["BrokerCore"]):
             self.checkpoint_at = self.mono + self.knobs.hw_checkpoint_interval
             self.out.append(SetTimer(replica.CHECKPOINT, self.checkpoint_at))
 
+    def _on_notice(self, src: str, body: m.LeaderNotice) -> None:
+        if self.leading is not None and body.epoch > self.term:
+            self.deposed(body.epoch, f"{src} leads a newer epoch")
+
     def _checkpoint(self) -> None:
         self.checkpoint_at = None
         hw = min(self.log.hw, self.log.durable)
         if hw != self.checkpoint_hw:
             self.checkpoint_hw = hw
             self.batch(hw_ops(hw, sync=self.rules.syncs("hw")))
+
+    MESSAGES: ClassVar = {
+        m.Fetch: replica.on_fetch,
+        m.FetchReply: replica.on_fetch_reply,
+        m.LeaderNotice: _on_notice,
+    }
+    ANSWERS: ClassVar[Mapping[type, Callable[[Session, Any], None]]] = {
+        m.Pong: Session.on_pong,
+        m.Answer: Session.on_answer,
+        m.WatchFired: Session.on_watch_fired,
+        m.Connected: Session.on_connected,
+        m.SessionExpired: Session.on_expired,
+    }
+    COMMANDS: ClassVar[Mapping[type, Callable[[Controller, str, Any], None]]] = {
+        m.LeaderAndIsr: Controller.on_leader_and_isr,
+        m.LeaderAndIsrReply: Controller.on_reply,
+        m.UpdateMetadata: Controller.on_metadata,
+    }
+    TIMERS: ClassVar = {
+        SHUTDOWN: _shut_down,
+        PING: lambda b: b.session.on_ping_timer(),
+        CONTACT: lambda b: b.session.on_contact_timer(),
+        CALL: lambda b: b.session.on_call_timer(),
+        REGISTER: _register,
+        replica.FETCH: replica.fetch,
+        replica.PARKED: replica.on_parked_timer,
+        replica.LAG: replica.on_lag_timer,
+        replica.CHECKPOINT: _checkpoint,
+    }
 
     # --- status ---------------------------------------------------------------------------------------------------
 

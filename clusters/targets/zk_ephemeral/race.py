@@ -98,7 +98,7 @@ def contend(b: BrokerCore, stored: StoredState | None, version: int, *, unclean:
     def told(answer: m.Answer) -> None:
         b.claiming = False
         mine = answer.code == m.NODE_EXISTS and b.rules.owns(answer.owner, b.session.id)
-        if b.rules.leads_after(m.OK if mine else answer.code):
+        if mine or answer.code == m.OK:
             b.note("ephemeral_created", {"path": m.LEADER_PATH})
             _publish(b, stored, version, unclean=unclean)
             return
@@ -127,7 +127,7 @@ def _claim(b: BrokerCore) -> None:
 def _publish(b: BrokerCore, stored: StoredState | None, version: int, *, unclean: bool) -> None:
     """Write {leader, epoch + 1, ISR} over exactly the state that was read; then lead."""
     epoch = b.rules.next_epoch(0 if stored is None else stored.epoch)
-    isr = b.rules.new_isr(b.me, None if stored is None else stored.isr)
+    isr = (b.me,)  # followers join as they catch up
     state = StoredState(b.me, epoch, isr, 0)
     b.claiming = True
 

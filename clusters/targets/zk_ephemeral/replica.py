@@ -38,12 +38,11 @@ class Follower:
         self.seq = 0
 
 
-class Parked:
+class Parked(NamedTuple):
     """A fetch that waits for new records or a new high watermark."""
 
-    def __init__(self, at: Ns, body: m.Fetch) -> None:
-        self.at = at
-        self.body = body
+    at: Ns
+    body: m.Fetch
 
 
 class Leadership:

@@ -101,14 +101,6 @@ class Rules:
         """Silence of the service after which a client knows itself disconnected: two thirds of the timeout."""
         return self.knobs.session_timeout * 2 // 3
 
-    def is_contact(self, event: Literal["sent", "heard"]) -> bool:
-        """What counts as contact with the service: hearing it."""
-        return event == "heard"
-
-    def clock(self) -> Literal["mono", "wall"]:
-        """The clock of a broker's pings."""
-        return "mono"
-
     # ZK-B9
     @mutant(
         "zk-b9-never-watches-again", answers=False, says="does not set a fired watch again", caught_by=(by.CONVERGES,)
@@ -133,10 +125,6 @@ class Rules:
         """A follower that learns of the deletion tries to take the lead."""
         return True
 
-    def leads_after(self, code: str) -> bool:
-        """Only the creator of the node leads."""
-        return code == "OK"
-
     def owns(self, owner: int, session: int | None) -> bool:
         """Whether a leader node belongs to this session."""
         return owner == session
@@ -148,11 +136,6 @@ class Rules:
     def next_epoch(self, stored: int) -> int:
         """One more than the stored one."""
         return stored + 1
-
-    def new_isr(self, node: str, isr: Collection[str] | None) -> tuple[str, ...]:
-        """A new leader's ISR: itself; followers join as they catch up."""
-        del isr
-        return (node,)
 
     @mutant(
         "28-never-steps-down",
@@ -229,7 +212,3 @@ class Rules:
     def records_max(self) -> int:
         """Records in one fetch reply."""
         return 64
-
-    def says_more(self) -> bool:
-        """Whether steady things are noted, too."""
-        return False

@@ -17,7 +17,7 @@ from dethrone.clusters.targets.kit.core import FAR
 from dethrone.clusters.targets.zk_ephemeral import messages as m
 from dethrone.clusters.targets.zk_ephemeral.rules import Rules
 from dethrone.harness.core.clock import Ns
-from dethrone.harness.core.machine import Send, SetTimer
+from dethrone.harness.core.machine import SetTimer
 
 if TYPE_CHECKING:
     from dethrone.clusters.targets.zk_ephemeral.broker import BrokerCore
@@ -97,7 +97,7 @@ class Session:
         if call is None or then is None or body.xid != call.xid:
             return
         self.current = self.then = None
-        self.owner.out.append(SetTimer(CALL, None))
+        self.owner.timer(CALL, None)
         then(body)
         self._next()
 
@@ -132,8 +132,6 @@ class Session:
             self._send(m.Connect(self.timeout, self.nonce))
         else:
             self._send(m.Ping(self.id, self.seen, self.start))
-            if self.rules.is_contact("sent"):
-                self._heard()
         self._arm_ping()
 
     def on_contact_timer(self) -> None:
@@ -162,7 +160,7 @@ class Session:
         now = self.owner.mono
         self.contact = now
         if self.owner.overdue_at == FAR:
-            self.owner.out.append(SetTimer(CONTACT, now + self.rules.disconnect_after()))
+            self.owner.timer(CONTACT, self.rules.disconnect_after())
         self.owner.overdue_at = now + self.rules.disconnect_after()
         if self.state == DISCONNECTED:
             self.state = CONNECTED
@@ -188,15 +186,13 @@ class Session:
         self.queue.clear()
         self.current = self.then = None
         self.owner.overdue_at = FAR
-        self.owner.out.append(SetTimer(CALL, None))
+        self.owner.timer(CALL, None)
 
     def _arm_ping(self) -> None:
-        clock = self.rules.clock()
-        now = self.owner.mono if clock == "mono" else self.owner.wall
-        self.owner.out.append(SetTimer(PING, now + self.rules.ping_interval(), clock))
+        self.owner.timer(PING, self.rules.ping_interval())
 
     def _arm_call(self) -> None:
-        self.owner.out.append(SetTimer(CALL, self.owner.mono + self.rules.knobs.call_retry))
+        self.owner.timer(CALL, self.rules.knobs.call_retry)
 
     def _send(self, body: Any) -> None:
-        self.owner.out.append(Send(self.service, body))
+        self.owner.send(self.service, body)
