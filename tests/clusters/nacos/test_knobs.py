@@ -11,12 +11,6 @@ from dethrone.harness.core.machine import Await, Disk, Send
 from tests.clusters.nacos.spec import One
 
 
-def test_the_defaults_are_the_originals():
-    plain = TARGET.knobs({})
-    for name in ("persist_vote", "count_current_term_only", "leader_needs_majority_acks", "beat_raises_term"):
-        assert getattr(plain, name) is False
-
-
 @pytest.mark.parametrize(
     ("settings", "part"),
     [
@@ -38,13 +32,6 @@ def test_wrong_words_are_refused_with_a_hint(settings, part):
     with pytest.raises(ConfigError) as raised:
         TARGET.knobs(settings)
     assert part in str(raised.value)
-
-
-def test_profiles_are_named_and_settings_win_over_them():
-    mended = TARGET.knobs({"persist_vote": "false"}, profile="nacos-mended")
-    assert (mended.persist_vote, mended.beat_raises_term) == (False, True)
-    with pytest.raises(ConfigError, match="unknown profile"):
-        TARGET.knobs({}, profile="nacos-mend")
 
 
 @pytest.mark.parametrize(("factor", "tick"), [("1", 500_000_000), ("0.1", 50_000_000), ("0.000333e1", 1_665_000)])

@@ -10,17 +10,6 @@ from dethrone.harness.core.errors import ConfigError
 from dethrone.harness.core.rng import Rng
 
 
-def test_the_defaults_are_the_specified_ones():
-    knobs = KNOBS.parse({})
-    assert (knobs.accept_rule, knobs.persist, knobs.id_scheme, knobs.nack) == ("eq", True, "unique", True)
-    assert (knobs.backoff, knobs.start_needs, knobs.learner, knobs.relearn) == ("random", "majority", "memory", "ask")
-    assert (knobs.acceptors, knobs.election) == (0, False)
-    assert knobs.phase_timeout == 200 * MS
-    assert (knobs.retry_backoff_min, knobs.retry_backoff_max, knobs.retry_backoff_cap) == (50 * MS, 150 * MS, 2000 * MS)
-    assert (knobs.heartbeat_timeout_min, knobs.heartbeat_timeout_max) == (150 * MS, 300 * MS)
-    assert KNOBS.parse({}, profile="paxos-election").election
-
-
 @pytest.mark.parametrize(
     ("settings", "match"),
     [
