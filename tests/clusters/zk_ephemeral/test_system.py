@@ -3,7 +3,6 @@ from __future__ import annotations
 import pytest
 
 from dethrone.clusters.systems.zk_ephemeral import SYSTEM
-from dethrone.harness.core import registry
 from dethrone.harness.core.errors import ConfigError
 from dethrone.harness.core.promise import SAFETY
 
@@ -13,10 +12,6 @@ SECOND = 1_000_000_000
 def promise(settings=None, profile="race"):
     knobs = SYSTEM.knobs({**SYSTEM.defaults().settings, **(settings or {})}, profile=profile, variant=None)
     return SYSTEM.promise(knobs, profile=profile, voters=4)
-
-
-def test_it_comes_through_the_same_door_as_a_plug_in():
-    assert registry.load(registry.SYSTEMS, "zk-ephemeral") is SYSTEM
 
 
 def test_safety_stays_promised_except_what_needs_votes():
