@@ -86,7 +86,7 @@ def received_beat(node: NodeState, src: str, sender: m.RaftPeer, stamps: tuple[m
         node.relabel(sender.ip, "beat")
     node.persist_vote()
     node.trace("beat_decision", sender=sender.ip, sender_term=sender.term, code="ok")
-    if node.rules.beat_resets_dues():
+    if node.rules.beat_resets_dues:
         node.reset_leader_due()
         node.reset_heartbeat_due()
     make_leader(node, sender)
@@ -101,7 +101,7 @@ def make_leader(node: NodeState, sender: m.RaftPeer) -> None:
     if changed:
         node.trace("leader_set", leader=sender.ip, cause="beat", own_term=node.local.term)
         node.trace("leader_seen", leader=sender.ip, leader_term=sender.term)
-    for ip in stale if node.rules.refreshes_former() else ():
+    for ip in stale if node.rules.refreshes_former else ():
         node.send(ip, m.PeerRequest())
 
 

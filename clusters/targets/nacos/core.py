@@ -190,7 +190,7 @@ class NacosCore(KitCore[NodeState]):
 
 def _switch_version(node: NodeState) -> None:
     """All members run the new version: stop for good, forget everything, remove the stored files."""
-    if not node.rules.stops_at_switch():
+    if not node.rules.stops_at_switch:
         return
     node.stop_work = True
     node.set_timer(ELECTION_TIMER, None)

@@ -64,7 +64,7 @@ def _write(node: NodeState, asker: Asker, key: str, value: Any) -> None:
             _publish(node, asker, key, value)
     else:
         leader = node.peers.leader_ip
-        if leader is None or asker.hops >= FORWARD_HOPS_MAX or not node.rules.forwards():
+        if leader is None or asker.hops >= FORWARD_HOPS_MAX or not node.rules.forwards:
             _finish(node, asker, client_api.NotLeader(None))
             return
         deadline = node.time + node.knobs.ns(FORWARD_TIMEOUT_MS)
@@ -201,7 +201,7 @@ def received_publish(node: NodeState, src: str, body: m.DatumPublish) -> None:
     node.reset_leader_due()
     node.items.put(body.datum)
     _catch_up_term(node, body.source.ip, body.source.term)
-    if node.rules.stores_item():
+    if node.rules.stores_item:
         node.store(storage.write_datum(node.knobs.namespace, body.datum), with_term=True)
     node.trace("data_applied", key=body.datum.key, timestamp=body.datum.timestamp, source=body.source.ip)
     node.answer_peer(src, m.PublishAck(body.number))

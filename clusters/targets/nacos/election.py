@@ -29,20 +29,20 @@ def on_election_tick(node: NodeState) -> None:
     if not node.rules.campaigns_as(local.state):
         return
     node.trace("leader_due", leader=node.peers.leader_ip)
-    if not node.rules.resets_before_campaign():
+    if not node.rules.resets_before_campaign:
         send_vote(node)
     node.reset_leader_due()
     node.reset_heartbeat_due()
-    if node.rules.resets_before_campaign():
+    if node.rules.resets_before_campaign:
         send_vote(node)
 
 
 def send_vote(node: NodeState) -> None:
     """Open a round: forget all support, raise the term, vote for oneself, ask all others."""
     local = node.local
-    node.peers.reset(votes=node.rules.clears_votes())
+    node.peers.reset(votes=node.rules.clears_votes)
     node.set_term(local.term + 1, "campaign")
-    local.vote_for = node.me if node.rules.votes_for_itself() else None
+    local.vote_for = node.me if node.rules.votes_for_itself else None
     node.set_state("CANDIDATE", "campaign")
     snapshot = node.record()
     node.persist_vote()
@@ -72,11 +72,11 @@ def received_vote(node: NodeState, src: str, candidate: RaftPeer) -> None:
         _decided(node, candidate, own_term, "refuse")
         node.answer_peer(src, VoteAnswer(node.record()))
         return
-    if node.rules.grant_resets_due():
+    if node.rules.grant_resets_due:
         node.reset_leader_due()
     node.set_state("FOLLOWER", "vote")
     local.vote_for = candidate.ip
-    if node.rules.adopts_term():
+    if node.rules.adopts_term:
         node.set_term(candidate.term, "vote")
     node.persist_vote()
     _decided(node, candidate, own_term, "grant")
@@ -139,5 +139,5 @@ def vote_call_failed(node: NodeState, peer: str, error: str | CallError) -> None
     """Not OK, or no answer: logged and ignored."""
     text = error.text if isinstance(error, CallError) else error
     node.trace("vote_answer", peer=peer, peer_term=None, vote_for=None, counted_for=None, error=text)
-    if node.rules.counts_failed_call():
+    if node.rules.counts_failed_call:
         received_vote_answer(node, RaftPeer(peer, node.me, node.local.term))

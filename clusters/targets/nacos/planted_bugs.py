@@ -152,5 +152,4 @@ class SaysItEachTime(Rules):  # More lines in the trace
 
 @mutant("harmless-keeps-former", says="never asks for the record of a former leader")
 class KeepsFormer(Rules):  # Never asks a former leader for its record
-    def refreshes_former(self) -> bool:
-        return False
+    refreshes_former = False

@@ -140,12 +140,12 @@ class NodeState(KitNode):
         if with_term:
             rules = self.rules
             ops += storage.write_meta(
-                self._current_meta(), sync=rules.syncs(), delete_first=rules.deletes_first() and bool(self.meta.term)
+                self._current_meta(), sync=rules.syncs, delete_first=rules.deletes_first() and bool(self.meta.term)
             )
         if not ops:
             return
         token = self.batch(ops)
-        if self.rules.waits_for_disk():
+        if self.rules.waits_for_disk:
             self.out.append(Await(token))
         if with_term:
             self.meta = self._meta_tokens[token] = self._current_meta()

@@ -207,6 +207,6 @@ def _make_durable(n: Node, disk: DiskImage, loaded: Loaded) -> None:
     if FILE not in disk:
         return
     if loaded.torn:
-        n.store_ops(cut_ops(FILE, loaded.end, sync=n.rules.syncs()))
-    elif n.rules.syncs():
+        n.store_ops(cut_ops(FILE, loaded.end, sync=n.rules.syncs))
+    elif n.rules.syncs:
         n.store_ops((Fsync(FILE),))

@@ -225,7 +225,7 @@ class Node(KitNode):
         if not records or not self.knobs.persist:
             self.local.extend(local)
             return
-        token = self._start(storage.append_ops(records, sync=self.rules.syncs()), records, local if wait else ())
+        token = self._start(storage.append_ops(records, sync=self.rules.syncs), records, local if wait else ())
         if wait:
             self.out.append(Await(token))
         else:

@@ -174,7 +174,7 @@ def on_timer(n: Node, number: int) -> None:
 def _failed(n: Node, inst: Instance, attempt: Attempt, cause: str) -> None:
     _abandon(n, inst, attempt, cause)
     attempt.failures += 1
-    if not n.rules.retries():
+    if not n.rules.retries:
         return
     wait = n.rules.backoff(n.rng, attempt.failures)
     if wait:

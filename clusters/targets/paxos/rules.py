@@ -7,6 +7,8 @@ the generator that they are given. Out of scope: what no knob and no variant cha
 Source: Lamport, "Paxos Made Simple", 2001, 2.2-2.4.
 """
 
+# ruff: noqa: ARG002 - a broken rule may look at what the honest one ignores
+
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
@@ -14,7 +16,7 @@ from fractions import Fraction
 from typing import Literal
 
 from dethrone.clusters.targets.kit import by
-from dethrone.clusters.targets.kit.mutants import mutant
+from dethrone.clusters.targets.kit.mutants import Switched, mutant
 from dethrone.clusters.targets.paxos.knobs import PaxosKnobs
 from dethrone.clusters.targets.paxos.messages import Prepare, Value
 from dethrone.clusters.targets.paxos.storage import Acceptor, DiskRecord, Loaded, Promised, Stored, load
@@ -83,7 +85,6 @@ class Rules:
 
     def tells(self, learners: Collection[str], proposer: str) -> Collection[str]:
         """Who gets a report of an acceptance: the proposer and every learner."""
-        del proposer
         return learners
 
     # --- proposer -----------------------------------------------------------------------------------------------
@@ -96,17 +97,14 @@ class Rules:
 
     def resumes(self, acceptor: Acceptor, *, place: int, nodes: int) -> int:
         """A number of an earlier life under which to propose without asking again: none (0)."""
-        del acceptor, place, nodes
         return 0
 
     def prepare(self, instance: int, number: int, value: Value | None) -> Prepare:
         """PREPARE carries the number only."""
-        del value
         return Prepare(instance, number)
 
     def majority(self, acceptors: int, *, reachable: int) -> int:
         """How many acceptors make a majority."""
-        del reachable
         return quorum(acceptors)
 
     def counts_promise(self, number: int, *, current: int) -> bool:
@@ -142,9 +140,8 @@ class Rules:
         """A majority of promises chooses nothing yet."""
         return False
 
-    def retries(self) -> bool:
-        """A failed round is followed by another one."""
-        return True
+    retries = True
+    """A failed round is followed by another one."""
 
     def backoff(self, rng: Rng, failures: int) -> Ns:
         """The wait after that many failures (from 1 on): a range that doubles until its end reaches the cap."""
@@ -164,7 +161,6 @@ class Rules:
 
     def answer(self, chosen: Value, own: Value | None) -> Value:
         """The answer to a client: the chosen value, regardless of its proposer."""
-        del own
         return chosen
 
     def instance(self, number: int) -> int:
@@ -192,13 +188,10 @@ class Rules:
 
     def waits_for_disk(self, what: Literal["promise", "accepted"]) -> bool:
         """An answer leaves only when what it says is on disk."""
-        del what
         return True
 
-    @mutant("05-not-synced", answers=False, says="appends to its file without fsync", caught_by=(AGREE, by.DURABLE))
-    def syncs(self) -> bool:
-        """Each batch ends with fsync."""
-        return True
+    syncs = Switched("05-not-synced", says="appends to its file without fsync", caught_by=(AGREE, by.DURABLE))
+    """Each batch ends with fsync."""
 
     # The answer of that moment is lost with the write, later ones are not
     @mutant(
@@ -213,7 +206,6 @@ class Rules:
 
     def load(self, disk: DiskImage, *, node: int, nodes: int) -> Loaded:
         """What the disk holds; raises `Unreadable`."""
-        del node, nodes
         return load(disk)
 
     # --- epochs -------------------------------------------------------------------------------------------------

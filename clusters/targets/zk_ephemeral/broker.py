@@ -186,7 +186,7 @@ class BrokerCore(LogNode, KitCore["BrokerCore"]):
             if kind == m.NODE_DELETED and self.leading is None:
                 replica.stop_following(self)
                 self.leader = None
-                if not self.rules.reacts_to_deletion():
+                if not self.rules.reacts_to_deletion:
                     return
             race.look(self, rewatch=self.rules.rewatches())
         elif self.controller is not None:

@@ -107,7 +107,7 @@ def contend(b: BrokerCore, stored: StoredState | None, version: int, *, unclean:
         look(b)
 
     b.contenders = tuple(isr or b.brokers)
-    create = m.Create(m.LEADER_PATH, {"id": b.me, "epoch": None}, ephemeral=b.rules.creates_ephemeral())
+    create = m.Create(m.LEADER_PATH, {"id": b.me, "epoch": None}, ephemeral=b.rules.creates_ephemeral)
     b.session.call(create, told)
 
 

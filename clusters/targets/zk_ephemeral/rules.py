@@ -6,6 +6,8 @@ decides what the rule decides. Out of scope: what no knob and no variant changes
 Source: docs/sources.md, zk-ephemeral.
 """
 
+# ruff: noqa: ARG002 - a broken rule may look at what the honest one ignores
+
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
@@ -13,7 +15,7 @@ from fractions import Fraction
 from typing import Literal
 
 from dethrone.clusters.targets.kit import by
-from dethrone.clusters.targets.kit.mutants import mutant
+from dethrone.clusters.targets.kit.mutants import Switched, mutant
 from dethrone.clusters.targets.zk_ephemeral.knobs import ZkKnobs
 from dethrone.clusters.targets.zk_ephemeral.tree import Change, Tree
 from dethrone.harness.core.clock import Ns
@@ -41,7 +43,6 @@ class Rules:
 
     def may_create(self, *, exists: bool, path: str) -> bool:
         """Exactly one of concurrent creators succeeds."""
-        del path
         return not exists
 
     # Any version matches
@@ -62,33 +63,27 @@ class Rules:
 
     def stores(self, change: Change) -> bool:
         """Which changes go to disk: all."""
-        del change
         return True
 
     # --- disks, of service and brokers ----------------------------------------------------------------------------
 
     def syncs(self, file: str) -> bool:
         """Whether writes of this file are made durable."""
-        del file
         return True
 
     def appends_at(self, end: int) -> int | None:
         """Where the service writes its next records: where the last ones that it wrote end."""
         return end
 
-    @mutant(
+    answers_after_persist = Switched(
         "02-answer-before-persist",
-        answers=False,
         says="the service answers before the change is on disk",
         caught_by=(by.LEADER, by.TERM, by.DURABLE),
     )
-    def answers_after_persist(self) -> bool:
-        """Whether what shows a change of the tree waits for its write."""
-        return True
+    """Whether what shows a change of the tree waits for its write."""
 
     def on_persist_error(self, file: str) -> Literal["halt", "ignore"]:
         """A node that could not write stops."""
-        del file
         return "halt"
 
     # --- sessions -------------------------------------------------------------------------------------------------
@@ -121,17 +116,15 @@ class Rules:
         """Whom a controller may choose: members of the ISR."""
         return node in isr
 
-    def reacts_to_deletion(self) -> bool:
-        """A follower that learns of the deletion tries to take the lead."""
-        return True
+    reacts_to_deletion = True
+    """A follower that learns of the deletion tries to take the lead."""
 
     def owns(self, owner: int, session: int | None) -> bool:
         """Whether a leader node belongs to this session."""
         return owner == session
 
-    def creates_ephemeral(self) -> bool:
-        """The leader's node vanishes with its session."""
-        return True
+    creates_ephemeral = True
+    """The leader's node vanishes with its session."""
 
     def next_epoch(self, stored: int) -> int:
         """One more than the stored one."""
@@ -149,7 +142,6 @@ class Rules:
 
     def resumes_leadership(self, *, node: str, leader: str | None) -> bool:
         """Whether a restarted broker resumes leading because the stored state names it: never."""
-        del node, leader
         return False
 
     # --- epochs ---------------------------------------------------------------------------------------------------
@@ -170,12 +162,10 @@ class Rules:
 
     def serves_clients(self, *, leads: bool, reading: bool) -> bool:
         """The leader takes all reads and writes; followers serve no client."""
-        del reading
         return leads
 
     def fetch_position(self, *, durable: int, written: int) -> int:
         """A follower asks for (and so acknowledges) what follows its durable log."""
-        del written
         return durable
 
     def follower_hw(self, *, hw: int, leader_hw: int, log_end: int) -> int:

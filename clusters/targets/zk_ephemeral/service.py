@@ -324,7 +324,7 @@ class ServiceCore(KitNode, KitCore["ServiceCore"]):
         ops = append_ops(TREE, data, self.rules.appends_at(self.end), sync=self.rules.syncs(TREE))
         self.end += len(data)
         token = self.batch(ops)
-        if self.rules.answers_after_persist():
+        if self.rules.answers_after_persist:
             self.out[at:at] = (self.out.pop(), Await(token))
 
     def note(self, name: str, data: Mapping[str, Any]) -> None:

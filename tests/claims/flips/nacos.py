@@ -27,13 +27,11 @@ class NeverDue(Rules):
 
 
 class NoOwnVote(Rules):
-    def votes_for_itself(self) -> bool:
-        return False
+    votes_for_itself = False
 
 
 class NoForwarding(Rules):
-    def forwards(self) -> bool:
-        return False
+    forwards = False
 
 
 class LeaderAloneIsEnough(Rules):
@@ -77,18 +75,15 @@ class AlwaysWorks(Rules):
 
 
 class ResetsAfterwards(Rules):
-    def resets_before_campaign(self) -> bool:
-        return False
+    resets_before_campaign = False
 
 
 class KeepsVotes(Rules):
-    def clears_votes(self) -> bool:
-        return False
+    clears_votes = False
 
 
 class FailureIsConsent(Rules):
-    def counts_failed_call(self) -> bool:
-        return True
+    counts_failed_call = True
 
 
 class AnswersStrangers(Rules):
@@ -97,8 +92,7 @@ class AnswersStrangers(Rules):
 
 
 class KeepsOwnTerm(Rules):
-    def adopts_term(self) -> bool:
-        return False
+    adopts_term = False
 
 
 class DataCounts(Rules):
@@ -107,8 +101,7 @@ class DataCounts(Rules):
 
 
 class GrantPutsNothingOff(Rules):
-    def grant_resets_due(self) -> bool:
-        return False
+    grant_resets_due = False
 
 
 class EverybodyBeats(Rules):
@@ -137,18 +130,15 @@ class StaysWhatItWas(Rules):
 
 
 class BeatPutsNothingOff(Rules):
-    def beat_resets_dues(self) -> bool:
-        return False
+    beat_resets_dues = False
 
 
 class GoesOn(Rules):
-    def stops_at_switch(self) -> bool:
-        return False
+    stops_at_switch = False
 
 
 class OnlyInMemory(Rules):
-    def stores_item(self) -> bool:
-        return False
+    stores_item = False
 
 
 FLIPS: Mapping[str, type[Rules]] = {

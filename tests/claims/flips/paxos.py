@@ -75,8 +75,7 @@ class AcceptsOnce(Rules):
 
 
 class NeverRetries(Rules):
-    def retries(self) -> bool:
-        return False
+    retries = False
 
 
 class OneInstance(Rules):

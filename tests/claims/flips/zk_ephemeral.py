@@ -17,13 +17,11 @@ class FollowersServe(Rules):
 
 
 class LeaderNodePersists(Rules):
-    def creates_ephemeral(self) -> bool:
-        return False
+    creates_ephemeral = False
 
 
 class IgnoresDeletion(Rules):
-    def reacts_to_deletion(self) -> bool:
-        return False
+    reacts_to_deletion = False
 
 
 class EveryCreatorWins(Rules):

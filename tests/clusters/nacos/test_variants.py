@@ -31,9 +31,9 @@ def _loads(rules):
 
 
 ASKED = {
-    "02-answer-before-persist": lambda r: r.waits_for_disk(),
+    "02-answer-before-persist": lambda r: r.waits_for_disk,
     "04-ignore-failed-vote-write": lambda r: r.on_persist_error(),
-    "05-vote-not-synced": lambda r: r.syncs(),
+    "05-vote-not-synced": lambda r: r.syncs,
     "06-delete-then-rename": lambda r: r.deletes_first(),
     "07-unreadable-means-fresh": _loads,
     "10-resumes-leadership": lambda r: r.start_state(META, me="n1"),
