@@ -5,7 +5,7 @@ import pytest
 from dethrone.clusters.targets.client_api import Append, Cas, ChangeConfig, Get, NotLeader, Ok, Put, Refused, Unknown
 from dethrone.clusters.targets.master_slave import messages as m
 from dethrone.clusters.targets.master_slave.client import Routes
-from dethrone.clusters.targets.master_slave.knobs import DEPLOYMENTS, Place
+from dethrone.clusters.targets.master_slave.knobs import Place
 from dethrone.clusters.targets.master_slave.place import CONF, conf_ops, load_place
 from dethrone.clusters.targets.master_slave.target import TARGET
 from dethrone.clusters.targets.zk_ephemeral.log import LOG
@@ -25,25 +25,6 @@ def following(master="m", **more):
 
 
 # --- layouts ----------------------------------------------------------------------------------------------------
-
-
-LAYOUTS = {
-    "DP1": (2, [("a", 0), ("a", 1)]),
-    "DP2": (4, [("a", 0), ("a", 1), ("a", 2), ("a", 3)]),
-    "DP3": (3, [("a", 0), ("a", 1), ("a", 2)]),
-    "DP4": (3, [("a", 0), ("b", 0), ("c", 0)]),
-    "DP5": (4, [("a", 0), ("a", 1), ("c", 0), ("c", 1)]),
-}
-
-
-@pytest.mark.parametrize("deployment", DEPLOYMENTS)
-def test_each_deployment_is_laid_out(deployment):
-    count, wanted = LAYOUTS[deployment]
-    members = tuple(f"n{i}" for i in range(count + 1))
-    places = TARGET.knobs({"deployment": deployment}).layout(members)
-    assert [(place.broker_name, place.broker_id) for place in places.values()] == wanted
-    roles = {place.broker_role for place in places.values() if place.broker_id == 0}
-    assert roles == {"SYNC_MASTER" if deployment == "DP2" else "ASYNC_MASTER"}
 
 
 @pytest.mark.parametrize(("deployment", "count"), [("DP1", 3), ("DP5", 3), ("DP2", 1), ("DP4", 0)])

@@ -8,7 +8,6 @@ from dethrone.clusters.systems.nacos import SYSTEM
 from dethrone.clusters.targets.kit.files import Unreadable
 from dethrone.clusters.targets.nacos import storage
 from dethrone.clusters.targets.nacos.knobs import KNOBS
-from dethrone.clusters.targets.nacos.messages import BeatAnswer, RaftPeer
 from dethrone.clusters.targets.nacos.rules import Rules
 from dethrone.clusters.targets.nacos.target import TARGET
 from dethrone.harness.core.errors import ConfigError
@@ -81,13 +80,6 @@ def test_a_file_is_synced_and_never_missing_unless_a_variant_says_so():
     assert sum(isinstance(op, Fsync) for op in storage.write_meta(META)) == 2
     assert not any(isinstance(op, Fsync) for op in storage.write_meta(META, sync=False))
     assert storage.write_meta(META, delete_first=True)[0] == Unlink(storage.META)
-
-
-def test_an_answered_beat_tells_its_term_once():
-    witness = TARGET.witness(node="n1", members=("n1", "n2", "n3"))
-    answer = BeatAnswer(RaftPeer("n1", "n2", 4))
-    assert [(one.name, one.term) for one in witness.sent("n2", answer)] == [("answered", 4)]
-    assert witness.sent("n3", answer) == []
 
 
 def test_the_exam_is_of_the_mended_one_and_bears_a_file_that_cannot_be_read():

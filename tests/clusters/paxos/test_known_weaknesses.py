@@ -142,18 +142,6 @@ def test_px_b4_a_counter_that_starts_again_and_a_promise_that_comes_twice(scheme
         assert '"x"' in world.judge.decided[1]
 
 
-def test_px_b5_a_second_proposer_that_ignores_what_was_accepted():
-    broken = World("ABC", variant="px-b5-ignores-accepted")
-    honest = World("ABC")
-    for world in (broken, honest):
-        world.hold = lambda s, d, b: type(b) is Accepted and d == "C"
-        world.propose("A", 1, "x")
-        world.hold = None
-        world.propose("C", 1, "y")
-    assert agreement_broken(broken)
-    assert not honest.problems
-
-
 def test_px_b6_without_a_majority_nothing_is_decided_and_it_resumes_with_its_state():
     world = World("ABCDE", patience_ms=60_000)
     assert world.propose("A", 1, "x") == "x"

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from dethrone.clusters.targets.client_api import Append, Cas, Failed, Get, NotLeader, Ok, Put, Refused, Unknown
+from dethrone.clusters.targets.client_api import Append, Cas, Failed, Get, Ok, Refused, Unknown
 from dethrone.clusters.targets.kit.files import record
 from dethrone.clusters.targets.zk_ephemeral import messages as m
 from dethrone.clusters.targets.zk_ephemeral.log import HW, LOG, Log, hw_ops, read_hw
@@ -71,13 +71,6 @@ def test_acks_all_refuses_below_the_least_isr():
 def test_acks_1_does_not_care():
     one = leader(min_insync_replicas=2)
     assert replies(one.ask(Append("k", 1))) == [Ok(None)]
-
-
-@pytest.mark.parametrize("body", [Append("k", 1), Put("k", 1), Get("k")])
-def test_a_follower_serves_neither_reads_nor_writes(body):
-    one = One("a")
-    one.follow("b", 4)
-    assert replies(one.ask(body)) == [NotLeader("b")]
 
 
 def test_the_leader_reads_what_the_high_watermark_covers():
