@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+import msgspec
+
 from dethrone.clusters.targets.client_api import Append, ChangeConfig, ClientReply, Get, Ok, Put, Refused
 from dethrone.clusters.targets.kit.core import KitCore, status_of
 from dethrone.clusters.targets.master_slave import messages as m
@@ -83,15 +85,8 @@ class BrokerCore(LogNode, KitCore["BrokerCore"]):
             self.out.append(Await(self.batch(ops)))
         self._take_place(self.place)
         self._visible()
-        self.note(
-            "start",
-            {
-                "id": self.place.broker_id,
-                "role": self.place.broker_role,
-                "group": self.place.broker_name,
-                "max_offset": self.log.end,
-            },
-        )
+        name, number, role = msgspec.structs.astuple(self.place)
+        self.note("start", {"id": number, "role": role, "group": name, "max_offset": self.log.end})
         self._register()
         self._arm_ha()
 

@@ -28,17 +28,6 @@ class CutsBeforeCopy(Rules):
 
 
 @mutant(
-    "45-acks-after-local-append",
-    says="a synchronous master answers SEND_OK when only it holds the message",
-    caught_by=(by.ACKED,),
-    needs=SYNC,
-)
-class AcksAfterLocalAppend(Rules):
-    def waits_for_slave(self) -> bool:
-        return False
-
-
-@mutant(
     "46-acks-before-write",
     says="a slave acknowledges messages that it has not written",
     caught_by=(by.ACKED,),
@@ -47,12 +36,6 @@ class AcksAfterLocalAppend(Rules):
 class AcksBeforeWrite(Rules):
     def ack_position(self, *, durable: int, written: int) -> int:
         return written
-
-
-@mutant("plain-slave-takes-writes", says="a slave stores what clients send it", caught_by=(by.MATCHING, by.ACKED))
-class SlaveTakesWrites(Rules):  # Slaves store what clients send them
-    def takes_writes(self, *, master: bool) -> bool:
-        return True
 
 
 @mutant("plain-promotes-itself", says="a slave becomes a master by itself", caught_by=(by.MATCHING, by.ACKED))

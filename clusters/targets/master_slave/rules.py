@@ -42,6 +42,12 @@ class Rules:
         """Whether a slave takes over when its master is gone: never."""
         return False
 
+    @mutant(
+        "plain-slave-takes-writes",
+        answers=True,
+        says="a slave stores what clients send it",
+        caught_by=(by.MATCHING, by.ACKED),
+    )
     def takes_writes(self, *, master: bool) -> bool:
         """The master reads and writes, slaves read only."""
         return master
@@ -78,6 +84,13 @@ class Rules:
         """A slave further behind does not count for synchronous sends."""
         return behind_bytes <= self.knobs.ha_slave_fallbehind_max
 
+    @mutant(
+        "45-acks-after-local-append",
+        answers=False,
+        says="a synchronous master answers SEND_OK when only it holds the message",
+        caught_by=(by.ACKED,),
+        needs=SYNC,
+    )
     def waits_for_slave(self) -> bool:
         """Whether SEND_OK needs a slave."""
         return self.knobs.broker_role == "SYNC_MASTER"

@@ -82,22 +82,20 @@ class NacosCore(KitCore[NodeState]):
         """Load data items, then the term; then run both tasks at once."""
         node = self.node
         knobs = node.knobs
-        loaded = storage.load(
-            disk, knobs.namespace, meta=lambda: node.rules.loads_meta(lambda: storage.load_meta(disk))
-        )
-        for datum in loaded.datums:
+        for datum in storage.load_datums(disk, knobs.namespace):
             node.items.put(datum)
-        term = node.rules.start_term(loaded.meta.term)
+        meta = node.rules.loads_meta(lambda: storage.load_meta(disk))
+        term = node.rules.start_term(meta.term)
         node.peers.local_term = term
-        node.meta = node.stored = loaded.meta
+        node.meta = node.stored = meta
         local = node.local
         local.leader_due_ms = node.rules.first_leader_due_ms(node.rng)
         local.heartbeat_due_ms = node.rng.below(HEARTBEAT_INTERVAL_MS)
         if knobs.restart_term == "loaded":
             local.term = term
         if knobs.persist_vote:
-            local.vote_for = loaded.meta.vote_for
-        local.state = node.rules.start_state(loaded.meta, me=node.me)
+            local.vote_for = meta.vote_for
+        local.state = node.rules.start_state(meta, me=node.me)
         # Answers to an earlier life of this node must not pass for answers to this one.
         node.next_number = node.rng.below(1 << 30) << 20
         node.trace("start", loaded_term=term, items=len(node.items), voted_for=local.vote_for)

@@ -142,14 +142,3 @@ class MoreBeats(Rules):
 class HalfTicks(Rules):  # A first due a little earlier
     def first_leader_due_ms(self, rng: Rng) -> int:
         return max(0, super().first_leader_due_ms(rng) - TICK_PERIOD_MS)
-
-
-@mutant("harmless-more-notes", says="says who leads with every answer")
-class SaysItEachTime(Rules):  # More lines in the trace
-    def announces(self, *, changed: bool) -> bool:
-        return True
-
-
-@mutant("harmless-keeps-former", says="never asks for the record of a former leader")
-class KeepsFormer(Rules):  # Never asks a former leader for its record
-    refreshes_former = False

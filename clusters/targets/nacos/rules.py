@@ -189,6 +189,7 @@ class Rules:
         """How many nodes must have a write before it is fine."""
         return self.majority(peers)
 
+    @mutant("harmless-more-notes", answers=True, says="says who leads with every answer")
     def announces(self, *, changed: bool) -> bool:
         """A leader that was found by counting is noted once per change."""
         return changed
@@ -234,7 +235,7 @@ class Rules:
     beat_resets_dues = True
     """An accepted beat puts off the own campaign and the own beat."""
 
-    refreshes_former = True
+    refreshes_former = Switched("harmless-keeps-former", says="never asks for the record of a former leader")
     """Records that still say LEADER are fetched again when another node leads."""
 
     # --- writes -------------------------------------------------------------------------------------------------

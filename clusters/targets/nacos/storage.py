@@ -14,7 +14,6 @@ File names are percent-encoded keys; keys too long for a name get a digest inste
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
 from typing import NamedTuple
 from urllib.parse import quote
 
@@ -36,13 +35,6 @@ class Meta(NamedTuple):
 
     term: int = 0
     vote_for: str | None = None
-
-
-class Loaded(NamedTuple):
-    """Everything found at a start."""
-
-    datums: tuple[Datum, ...]
-    meta: Meta
 
 
 def datum_path(namespace: str, key: str) -> str:
@@ -101,11 +93,8 @@ def parse_meta(content: bytes) -> Meta:
     return Meta(int(term), found.get("voteFor") or None)
 
 
-def load(disk: DiskImage, namespace: str, *, meta: Callable[[], Meta] | None = None) -> Loaded:
-    """Everything stored, data items first; raises Unreadable. Half-written scratch files are passed over.
-
-    ``meta``: how the term is loaded; None: by `load_meta`.
-    """
+def load_datums(disk: DiskImage, namespace: str) -> list[Datum]:
+    """All data items, in publish order; raises Unreadable. Half-written scratch files are passed over."""
     folder = f"{ROOT}{namespace}/"
     datums = []
     for path in sorted(disk):
@@ -114,8 +103,7 @@ def load(disk: DiskImage, namespace: str, *, meta: Callable[[], Meta] | None = N
                 datums.append(_DATUM.decode(file_of(disk, path) or b""))
             except msgspec.DecodeError as error:
                 raise Unreadable(f"{path} holds no data item") from error
-    datums.sort(key=lambda datum: (datum.timestamp, datum.key))
-    return Loaded(tuple(datums), meta() if meta is not None else load_meta(disk))
+    return sorted(datums, key=lambda datum: (datum.timestamp, datum.key))
 
 
 def load_meta(disk: DiskImage) -> Meta:

@@ -91,13 +91,6 @@ class AcceptsBeforePersist(Rules):
 # --- promises ---------------------------------------------------------------------------------------------------
 
 
-@mutant("12-promise-hides-accepted", says="promises without reporting what it accepted", caught_by=(AGREE,))
-class HidesAccepted(Rules):  # The promise does not report what was accepted
-    def reports(self, acceptor: Acceptor) -> Report:
-        del acceptor
-        return None
-
-
 @mutant(
     "14-accepted-under-promised",
     says="reports what it accepted under the number that it promises now",

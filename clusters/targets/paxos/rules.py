@@ -67,6 +67,12 @@ class Rules:
         """The highest number promised, once ``number`` was."""
         return max(number, max_id)
 
+    @mutant(
+        "12-promise-hides-accepted",
+        answers=None,
+        says="promises without reporting what it accepted",
+        caught_by=(AGREE,),
+    )
     def reports(self, acceptor: Acceptor) -> Report:
         """What the promise reports of earlier acceptances."""
         if acceptor.accepted_value is None:

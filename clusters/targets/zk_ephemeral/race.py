@@ -41,7 +41,7 @@ def _looked(b: BrokerCore, answer: m.Answer) -> None:
     owner, epoch = data.get("id"), data.get("epoch")
     if b.leading is not None and not b.rules.gives_up("other"):
         return
-    if b.rules.owns(answer.owner, b.session.id):
+    if answer.owner == b.session.id:
         if b.leading is None and not b.claiming:  # it stepped down and is still the owner: a new epoch
             _claim(b)
     elif not isinstance(owner, str) or owner == b.me or not isinstance(epoch, int):
@@ -97,7 +97,7 @@ def contend(b: BrokerCore, stored: StoredState | None, version: int, *, unclean:
 
     def told(answer: m.Answer) -> None:
         b.claiming = False
-        mine = answer.code == m.NODE_EXISTS and b.rules.owns(answer.owner, b.session.id)
+        mine = answer.code == m.NODE_EXISTS and answer.owner == b.session.id
         if mine or answer.code == m.OK:
             b.note("ephemeral_created", {"path": m.LEADER_PATH})
             _publish(b, stored, version, unclean=unclean)

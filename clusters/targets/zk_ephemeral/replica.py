@@ -33,7 +33,6 @@ class Follower:
         self.end = -1
         self.end_before = 0
         """The leader's log end at the fetch before."""
-        self.hw = 0
         self.run = 0
         self.seq = 0
 
@@ -148,10 +147,9 @@ def _progress(b: BrokerCore, leading: Leadership, src: str, follower: Follower, 
     follower.fetched, follower.end_before = b.mono, b.log.durable
     moved = follower.end != body.log_end
     follower.end = body.log_end
-    follower.hw = body.hw
     if src not in leading.isr and src not in leading.joining:
         least = max(b.log.hw, leading.start)
-        if b.rules.joins_isr(log_end=body.log_end, hw=least) and not leading.joining and not leading.leaving:
+        if body.log_end >= least and not leading.joining and not leading.leaving:
             leading.joining.add(src)
             _publish_isr(b, leading, "caught up")
     elif moved:
@@ -199,7 +197,9 @@ def on_lag_timer(b: BrokerCore) -> None:
     if leading.joining or leading.leaving:
         return
     late = {
-        peer for peer in leading.isr if peer != b.me and b.rules.leaves_isr(b.mono - leading.followers[peer].caught_up)
+        peer
+        for peer in leading.isr
+        if peer != b.me and b.mono - leading.followers[peer].caught_up > b.knobs.replica_lag_time_max
     }
     if late:
         leading.leaving |= late

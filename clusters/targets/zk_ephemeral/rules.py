@@ -57,10 +57,6 @@ class Rules:
         """Compare-and-set; -1 matches any version."""
         return given in (-1, present)
 
-    def expired(self, silence: Ns, timeout: Ns) -> bool:
-        """Nothing heard for the timeout or longer."""
-        return silence >= timeout
-
     def stores(self, change: Change) -> bool:
         """Which changes go to disk: all."""
         return True
@@ -118,10 +114,6 @@ class Rules:
 
     reacts_to_deletion = True
     """A follower that learns of the deletion tries to take the lead."""
-
-    def owns(self, owner: int, session: int | None) -> bool:
-        """Whether a leader node belongs to this session."""
-        return owner == session
 
     creates_ephemeral = True
     """The leader's node vanishes with its session."""
@@ -187,14 +179,6 @@ class Rules:
     def isr_counts_at(self, when: Literal["decided", "published"]) -> bool:
         """When a smaller ISR begins to count for the high watermark: once the service holds it."""
         return when == ("published" if self.knobs.isr_in_force == "published" else "decided")
-
-    def leaves_isr(self, lag: Ns) -> bool:
-        """Longer than replica.lag.time.max.ms without reaching the leader's log end."""
-        return lag > self.knobs.replica_lag_time_max
-
-    def joins_isr(self, *, log_end: int, hw: int) -> bool:
-        """A follower that has everything committed."""
-        return log_end >= hw
 
     # --- freedoms: any choice here is right -----------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from dethrone.clusters.targets.nacos.knobs import LEADER_TIMEOUT_MS, TICK_PERIOD_MS
 from dethrone.clusters.targets.nacos.messages import DatumStamp, State
-from dethrone.clusters.targets.nacos.planted_bugs import EqualTermWins, HalfIsEnough, KeepsFormer, SaysItEachTime
+from dethrone.clusters.targets.nacos.planted_bugs import EqualTermWins, HalfIsEnough
 from dethrone.clusters.targets.nacos.rules import Rules
 from dethrone.harness.core.rng import Rng
 
@@ -135,6 +135,15 @@ class BeatPutsNothingOff(Rules):
 
 class GoesOn(Rules):
     stops_at_switch = False
+
+
+class SaysItEachTime(Rules):
+    def announces(self, *, changed: bool) -> bool:
+        return True
+
+
+class KeepsFormer(Rules):
+    refreshes_former = False
 
 
 class OnlyInMemory(Rules):

@@ -12,7 +12,6 @@ from dethrone.clusters.targets.paxos.messages import Prepare, Value
 from dethrone.clusters.targets.paxos.planted_bugs import (
     AcceptsAnyNumber,
     CountsAcrossNumbers,
-    HidesAccepted,
     IgnoresAccepted,
     LearnsFromOne,
     PromiseMayFall,
@@ -72,6 +71,11 @@ class TellsProposerOnly(Rules):
 class AcceptsOnce(Rules):
     def accepts(self, number: int, acceptor: Acceptor) -> bool:
         return acceptor.accepted_value is None and super().accepts(number, acceptor)
+
+
+class HidesAccepted(Rules):
+    def reports(self, acceptor: Acceptor) -> Report:
+        return None
 
 
 class NeverRetries(Rules):

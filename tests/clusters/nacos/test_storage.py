@@ -21,9 +21,8 @@ def test_what_is_written_is_loaded(values, term, vote_for):
     for datum in datums:
         disk.carry_out_all(storage.write_datum("public", datum))
     disk.carry_out_all(storage.write_meta(storage.Meta(term, vote_for)))
-    loaded = storage.load(disk.shown, "public")
-    assert list(loaded.datums) == datums
-    assert loaded.meta == storage.Meta(term, vote_for)
+    assert storage.load_datums(disk.shown, "public") == datums
+    assert storage.load_meta(disk.shown) == storage.Meta(term, vote_for)
     for datum in datums:
         disk.carry_out_all(storage.delete_datum("public", datum.key))
     assert list(disk.shown) == [storage.META]

@@ -210,8 +210,8 @@ def test_after_the_heal_one_node_leads_and_everybody_holds_its_keys(seed):
     assert {world.status(name).leader for name in world.names} == set(leaders)
     assert len({frozenset(world.state(name).items.keys()) for name in world.names}) == 1
     for name in world.names:
-        loaded = storage.load(world.boxes[name].disk.shown, "public")
-        assert {datum.key for datum in loaded.datums} == set(world.state(name).items.keys())
+        stored = storage.load_datums(world.boxes[name].disk.shown, "public")
+        assert {datum.key for datum in stored} == set(world.state(name).items.keys())
 
 
 def test_a_start_tells_the_term_that_was_found_and_never_a_vote():
