@@ -174,7 +174,7 @@ class World(world.Roles):
         super().mend()
 
 
-class One(bench.Bench):
+class One(bench.LastEvent):
     """Node ``me`` of ``members``; ``out`` holds the effects of the last event; no batch is done by itself."""
 
     target = TARGET
@@ -213,10 +213,6 @@ class One(bench.Bench):
         self.out = []
         return self
 
-    def give(self, event, *, after_ms=0):
-        self.out = []
-        return super().give(event, after_ms=after_ms)
-
     def ask(self, src, body):
         """A peer's request; its answer (exactly one) comes back."""
         self.give(Message(src, body, 42))
@@ -224,9 +220,8 @@ class One(bench.Bench):
         assert (answer.to, answer.answers) == (src, 42)
         return answer.body
 
-    def tell(self, src, body):
-        """A peer's answer."""
-        return self.hear(src, body)
+    tell = bench.Bench.hear
+    """A peer's answer."""
 
     def fail(self, to, body):
         return self.give(SendFailed(to, body, "connection refused"))

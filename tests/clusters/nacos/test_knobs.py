@@ -4,7 +4,6 @@ from fractions import Fraction
 
 import pytest
 
-from dethrone.clusters.targets.nacos.messages import BeatAnswer, RaftPeer, VoteAnswer
 from dethrone.clusters.targets.nacos.target import TARGET
 from dethrone.harness.core.errors import ConfigError
 from dethrone.harness.core.machine import Await, Disk, Send
@@ -60,43 +59,6 @@ def test_persist_vote_has_term_and_vote_on_disk_before_either_kind_of_vote_leave
     assert bench.state.meta == (5, "n2")
     bench.vote("n3", 5)
     assert kinds(bench) == [Send]
-
-
-def test_persist_vote_survives_a_restart():
-    bench = One(persist_vote="true", disk={"data/naming/data/meta.properties": b"term=5\nvoteFor=n2\n"})
-    answer = bench.vote("n3", 5).peer
-    assert (answer.term, answer.vote_for) == (5, "n2")
-    assert kinds(bench) == [Send]
-
-
-def test_count_current_term_only_passes_over_records_of_other_terms():
-    bench = One(count_current_term_only="true").put(leader_due_ms=500, term=1)
-    bench.fire("election")
-    bench.tell("n2", VoteAnswer(RaftPeer("n2", "n1", 1)))
-    bench.tell("n3", VoteAnswer(RaftPeer("n3", "n1", 3)))
-    assert bench.local.state == "CANDIDATE"
-    assert bench.note("vote_answer")["counted_for"] is None
-    bench.tell("n2", VoteAnswer(RaftPeer("n2", "n1", 2)))
-    assert bench.local.state == "LEADER"
-
-
-def test_leader_needs_majority_acks_to_keep_itself_from_electing():
-    bench = One("n1 n2 n3 n4 n5", leader_needs_majority_acks="true")
-    bench.put(state="LEADER", heartbeat_due_ms=500, leader_due_ms=777)
-    bench.fire("beat")
-    for peer in ("n2", "n2"):
-        bench.tell(peer, BeatAnswer(RaftPeer(peer)))
-    assert bench.local.leader_due_ms == 777
-    bench.tell("n3", BeatAnswer(RaftPeer("n3")))
-    assert bench.local.leader_due_ms >= 15_000
-
-
-def test_beat_raises_term_to_the_senders_and_drops_a_vote_of_an_older_term():
-    bench = One(beat_raises_term="true").put(term=2, vote_for="n3")
-    answer = bench.beat("n2", 5).peer
-    assert (answer.term, answer.vote_for) == (5, "n2")
-    assert bench.note("relabel")["cause"] == "beat"
-    assert bench.vote("n3", 5).peer.vote_for == "n2"
 
 
 def test_restart_term_zero_keeps_the_loaded_term_out_of_the_own_record():

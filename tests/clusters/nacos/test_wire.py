@@ -46,24 +46,19 @@ requests = st.one_of(
 def calls(draw):
     """A request and a fitting answer."""
     asked = draw(requests)
-    answers = {
+    number = getattr(asked, "number", 0)
+    bad = st.sampled_from(["not_leader", "unknown", "failed", "refused"])
+    good = {
         m.VoteRequest: st.builds(m.VoteAnswer, peers),
         m.BeatRequest: st.builds(m.BeatAnswer, peers),
         m.PeerRequest: st.builds(m.PeerAnswer, peers),
+        m.DatumFetch: st.builds(
+            m.FetchAnswer, st.lists(datums, max_size=3).map(tuple), st.just(getattr(asked, "term", 0))
+        ),
+        m.DatumPublish: st.just(m.PublishAck(number)),
         m.DatumDelete: st.just(m.DeleteAck()),
-    }
-    number = getattr(asked, "number", 0)
-    if isinstance(asked, m.DatumFetch):
-        good = st.builds(m.FetchAnswer, st.lists(datums, max_size=3).map(tuple), st.just(asked.term))
-    elif isinstance(asked, m.DatumPublish):
-        good = st.just(m.PublishAck(asked.number))
-    elif isinstance(asked, m.Forward):
-        bad = st.builds(
-            m.ForwardAnswer, st.just(number), st.sampled_from(["not_leader", "unknown", "failed", "refused"]), words
-        )
-        good = st.just(m.ForwardAnswer(number, "ok")) | bad
-    else:
-        good = answers[type(asked)]
+        m.Forward: st.just(m.ForwardAnswer(number, "ok")) | st.builds(m.ForwardAnswer, st.just(number), bad, words),
+    }[type(asked)]
     call = asked.__struct_config__.tag
     kinds = st.sampled_from(["illegal state", "illegal argument"])
     refused = st.builds(m.CallError, st.just(call), kinds, words, st.just(number))
