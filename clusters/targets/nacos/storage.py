@@ -57,7 +57,8 @@ def delete_datum(namespace: str, key: str) -> tuple[DiskOp, ...]:
 
 def write_meta(meta: Meta, *, sync: bool = True, delete_first: bool = False) -> tuple[DiskOp, ...]:
     """Store the term (and the vote, if there is one to store). The flags are mistakes that variants make."""
-    ops = replace_ops(META, format_meta(meta))
+    text = f"term={meta.term}\n" + ("" if meta.vote_for is None else f"voteFor={meta.vote_for}\n")
+    ops = replace_ops(META, text.encode())
     ops = ops if sync else unsynced(ops)
     return (Unlink(META), *ops) if delete_first else ops
 
@@ -65,14 +66,6 @@ def write_meta(meta: Meta, *, sync: bool = True, delete_first: bool = False) -> 
 def delete_meta() -> tuple[DiskOp, ...]:
     """Remove the stored term."""
     return (Unlink(META),)
-
-
-def format_meta(meta: Meta) -> bytes:
-    """The properties file as bytes."""
-    text = f"term={meta.term}\n"
-    if meta.vote_for is not None:
-        text += f"voteFor={meta.vote_for}\n"
-    return text.encode()
 
 
 def parse_meta(content: bytes) -> Meta:
