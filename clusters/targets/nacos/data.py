@@ -79,7 +79,7 @@ _REPLIES: Mapping[str, Callable[[str], client_api.ClientReply]] = {
     "failed": client_api.Failed,
     "refused": client_api.Refused,
 }
-"""How a forwarded write ended → what its client is told."""
+"""How a forwarded write ended → what its client hears."""
 
 
 def _finish(node: NodeState, asker: Asker, reply: client_api.ClientReply) -> None:
