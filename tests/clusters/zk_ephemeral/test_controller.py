@@ -64,29 +64,27 @@ def test_the_winner_raises_the_controller_epoch_and_says_so():
     assert one.status().extra["controller"] == {"is": True, "id": "a", "epoch": 3, "live": ["a", "b", "c"]}
 
 
-def test_the_first_state_is_the_first_live_replica_in_order_with_all_live_ones_in_sync():
-    one, _ = office(live="bc")
-    assert stored(one) == ("b", 1, ["b", "c"], None)
+@pytest.mark.parametrize(
+    ("live", "before", "wanted"),
+    [
+        ("bc", None, ("b", 1, ["b", "c"], None)),  # at the first start all live ones are in sync
+        ("ac", state(leader="b", isr=("b", "c")), ("c", 5, ["c"], 6)),  # the leader died
+        ("ab", state(leader="b", isr=("a", "b", "c")), ("b", 4, ["a", "b"], 6)),  # a follower died
+        ("ac", state(leader="b", isr=("b",)), (None, 5, ["b"], 6)),  # the partition is offline
+    ],
+)
+def test_the_first_live_member_of_the_isr_in_assignment_order_leads(live, before, wanted):
+    one, out = office(live=live, state=before)
+    assert stored(one) == wanted
+    assert ("partition_offline" in names(out)) is (wanted[0] is None)
 
 
-def test_a_dead_leader_is_replaced_by_the_first_live_member_of_the_isr_in_assignment_order():
+def test_a_new_leader_is_told_once_it_is_stored():
     one, _ = office(live="ac", state=state(leader="b", isr=("b", "c")))
-    assert stored(one) == ("c", 5, ["c"], 6)
     out = one.answer(m.OK, one.calling().data, version=7)
     (body,) = bodies(out, m.LeaderAndIsr)
     assert (body.leader, body.leader_epoch, body.isr, body.controller_epoch) == ("c", 5, ("c",), 3)
     assert note(out, "isr_change")["why"] == "controller"
-
-
-def test_a_dead_follower_only_leaves_the_isr():
-    one, _ = office(live="ab", state=state(leader="b", isr=("a", "b", "c")))
-    assert stored(one) == ("b", 4, ["a", "b"], 6)
-
-
-def test_without_a_live_member_of_the_isr_the_partition_is_offline():
-    one, out = office(live="ac", state=state(leader="b", isr=("b",)))
-    assert "partition_offline" in names(out)
-    assert stored(one) == (None, 5, ["b"], 6)
 
 
 def test_nothing_is_said_before_the_state_is_stored():

@@ -329,17 +329,3 @@ def test_the_checkpoint_is_written_once_in_a_while():
     (batch,) = [effect for effect in out if isinstance(effect, Disk)]
     assert read_hw(batch.ops[0].data) == 1
     assert not [e for e in one.fire("checkpoint", after_ms=5000) if isinstance(e, Disk)]
-
-
-def test_a_cut_while_a_batch_is_under_way_keeps_the_file_right():
-    log = Log(sync=True)
-    for one in records(1, 1, 1):
-        log.append(one)
-    first = log.take_ops()
-    log.append(records(1, first=4)[0])
-    assert log.cut_now(3) == ()
-    assert not log.waits()
-    ops = log.cut_now(1)
-    assert ops[0].truncate
-    assert ops[0].offset == log.ends[0]
-    assert len(first[0].data) == 3 * log.ends[0]
