@@ -10,7 +10,6 @@ from dethrone.clusters.targets.nacos import storage
 from dethrone.clusters.targets.nacos.knobs import KNOBS
 from dethrone.clusters.targets.nacos.rules import Rules
 from dethrone.clusters.targets.nacos.target import TARGET
-from dethrone.harness.core.errors import ConfigError
 from dethrone.harness.core.machine import Fsync, Unlink
 from dethrone.harness.core.rng import Rng
 
@@ -67,12 +66,6 @@ def test_a_bug_breaks_its_rule_and_leaves_the_others(name):
 def test_a_harmless_build_breaks_none_of_these_rules(name):
     assert all(ask(TARGET.planted[name].rules(MENDED)) == ask(Rules(MENDED)) for ask in ASKED.values())
     assert TARGET.planted[name].rules(MENDED).leader_due_ms(Rng(3)) >= 15_000
-
-
-def test_a_bug_of_the_mended_protocol_shows_nothing_in_the_original():
-    with pytest.raises(ConfigError, match="persist_vote=true"):
-        TARGET.core(node="n1", members=("n1", "n2", "n3"), knobs=KNOBS.parse({}), variant="02-answer-before-persist")
-    assert SYSTEM.knobs({}, profile="nacos-mended", variant="02-answer-before-persist")["persist_vote"] == "true"
 
 
 def test_a_file_is_synced_and_never_missing_unless_a_variant_says_so():

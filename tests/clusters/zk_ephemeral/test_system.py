@@ -57,9 +57,3 @@ def test_the_words_of_the_knobs_give_the_same_knobs_again(profile):
     settings = {"acks": "all", "zookeeper.session.timeout.ms": "3000", "min_insync_replicas": "2"}
     knobs = SYSTEM.knobs(settings, profile=profile, variant=None)
     assert SYSTEM.typed(knobs, profile=profile) == SYSTEM.target().knobs(settings, profile=profile)
-
-
-def test_a_variant_is_offered_only_with_the_knobs_that_it_needs():
-    with pytest.raises(ConfigError, match="mode=controller"):
-        SYSTEM.knobs({}, profile="race", variant="25-epoch-may-fall")
-    assert SYSTEM.knobs({}, profile="controller", variant="25-epoch-may-fall")["mode"] == "controller"
