@@ -55,11 +55,6 @@ def received_beat_answer(node: NodeState, answer: m.RaftPeer) -> None:
             node.reset_leader_due()
 
 
-def beat_call_failed(node: NodeState) -> None:
-    """Not OK, or no answer: counted, and without any other effect."""
-    node.counters["beat_failures"] += 1
-
-
 def received_beat(node: NodeState, src: str, sender: m.RaftPeer, stamps: tuple[m.DatumStamp, ...]) -> None:
     """Accept or refuse a beat."""
     local = node.local

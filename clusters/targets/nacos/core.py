@@ -45,7 +45,7 @@ def _call_refused(node: NodeState, src: str, error: m.CallError) -> None:
     if error.call == "vote":
         election.vote_call_failed(node, src, error)
     elif error.call == "beat":
-        beat.beat_call_failed(node)
+        node.count("beat_failures")
     elif error.call == "peer":
         beat.peer_call_refused(node, src)
     elif error.call == "forward":
@@ -130,7 +130,7 @@ class NacosCore(KitCore[NodeState]):
         if isinstance(body, m.VoteRequest):
             election.vote_call_failed(node, event.to, event.error)
         elif isinstance(body, m.BeatRequest):
-            beat.beat_call_failed(node)
+            node.count("beat_failures")
         elif isinstance(body, m.Forward):
             data.forward_failed(node, body.number, event.error)
 

@@ -330,7 +330,8 @@ class Controller:
                 replica.lead(b, body.leader_epoch, body.isr, body.version, body.isr)
             elif body.version > leading.version:
                 leading.controller_epoch = body.controller_epoch
-                replica.reread(b, leading, self._state(body), body.version)
+                state = StoredState(body.leader, body.leader_epoch, body.isr, body.controller_epoch)
+                replica.reread(b, leading, state, body.version)
         elif body.leader is None:
             replica.stop_leading(b, "the partition is offline")
             replica.stop_following(b)
@@ -339,10 +340,6 @@ class Controller:
             b.become(b.FOLLOWER, "the partition is offline")
         else:
             replica.follow(b, body.leader, body.leader_epoch)
-
-    @staticmethod
-    def _state(body: m.LeaderAndIsr) -> dict[str, Any]:
-        return StoredState(body.leader, body.leader_epoch, body.isr, body.controller_epoch).data()
 
     def on_metadata(self, src: str, body: m.UpdateMetadata) -> None:
         """Who lives; a stale controller's word is refused."""

@@ -257,7 +257,7 @@ def _publish_isr(b: BrokerCore, leading: Leadership, why: str) -> None:
         elif answer.code == m.BAD_VERSION:
             leading.joining.clear()
             leading.leaving.clear()
-            reread(b, leading, answer.data, answer.version)
+            reread(b, leading, read_state(answer.data), answer.version)
         else:
             b.deposed(b.term, "the partition state is gone")
 
@@ -274,9 +274,8 @@ def _isr_changed(b: BrokerCore, leading: Leadership, isr: tuple[str, ...], versi
     advance(b, leading)
 
 
-def reread(b: BrokerCore, leading: Leadership, data: Any, version: int) -> None:
+def reread(b: BrokerCore, leading: Leadership, stored: StoredState | None, version: int) -> None:
     """The stored state is another one than this leader's: it keeps leading only if the state still names it."""
-    stored = read_state(data)
     if stored is None or stored.leader != b.me or stored.epoch != b.term:
         b.deposed(b.term if stored is None else stored.epoch, "the stored state names another leader or epoch")
         return
