@@ -13,7 +13,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from dethrone.clusters.systems.target import ANY_NUMBER, TargetSystem, check_voters
+from dethrone.clusters.systems.target import ANY_NUMBER, OF_TERMS, TargetSystem, check_voters
 from dethrone.clusters.targets.bully.knobs import KNOBS, BullyKnobs
 from dethrone.clusters.targets.bully.replication import LEADING
 from dethrone.harness.core.clock import MS, SECOND, Ns
@@ -109,17 +109,7 @@ def _steps_down(knobs: BullyKnobs) -> bool:
 
 
 def _exempt(knobs: BullyKnobs) -> dict[str, NotPromised]:
-    untermed = (
-        "one-leader-per-term",
-        "one-vote-per-term",
-        "term-never-decreases",
-        "leader-completeness",
-        "leader-has-majority",
-        "vote-is-durable",
-        "members-only",
-        "no-livelock",
-    )
-    out = dict.fromkeys(untermed, _NO_TERM)
+    out = dict.fromkeys(OF_TERMS, _NO_TERM)
     out["leader-stability"] = _TOP
     if not _steps_down(knobs):
         out["step-down-without-quorum"] = _NO_QUORUM

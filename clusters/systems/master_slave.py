@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from dethrone.clusters.systems.operations import READING
-from dethrone.clusters.systems.target import ANY_NUMBER, CLIENT_PORT, TargetSystem, check_voters
+from dethrone.clusters.systems.target import ANY_NUMBER, CLIENT_PORT, OF_TERMS, TargetSystem, check_voters
 from dethrone.clusters.systems.target_client import TargetClient
 from dethrone.clusters.targets.master_slave.client import Routes
 from dethrone.clusters.targets.master_slave.knobs import KNOBS, MsKnobs
@@ -46,10 +46,6 @@ class MasterSlaveSystem(TargetSystem):
     knob_table = KNOBS
     tells_vote = False
     served = frozenset({"append", "add", "read", "put", "get"})
-
-    def target_name(self) -> str:
-        """The package's name."""
-        return "master_slave"
 
     def profiles(self) -> Mapping[str, str]:
         """The plain one first."""
@@ -122,19 +118,7 @@ class MasterSlaveSystem(TargetSystem):
 
 
 def _exempt(knobs: MsKnobs, *, demanded: bool) -> dict[str, NotPromised]:
-    out = dict.fromkeys(
-        (
-            "one-leader-per-term",
-            "one-vote-per-term",
-            "term-never-decreases",
-            "leader-completeness",
-            "leader-has-majority",
-            "members-only",
-            "vote-is-durable",
-            "no-livelock",
-        ),
-        _NO_TERM,
-    )
+    out = dict.fromkeys(OF_TERMS, _NO_TERM)
     out["leader-stability"] = _UNTERMED
     out["step-down-without-quorum"] = _NO_QUORUM
     out["convergence-after-heal"] = _OPERATOR

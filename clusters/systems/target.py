@@ -59,6 +59,11 @@ ANY_NUMBER: Mapping[str, int | None] = dict.fromkeys(
 )
 """Fault kinds that a target of ours bears in any number: they may cost liveness, never safety."""
 
+OF_TERMS = (
+    *("one-leader-per-term", "one-vote-per-term", "term-never-decreases", "leader-completeness"),
+    *("leader-has-majority", "vote-is-durable", "members-only", "no-livelock"),
+)
+"""What no protocol without terms can promise."""
 
 AT_ONCE: Mapping[str, str] = {"sim.command_us": "0..300", "sim.trace_us": "0", "sim.sync_us": "200..2000"}
 """A nemesis that needs no agent is as quick as the event that it waits for: quicker than a disk."""
@@ -266,7 +271,7 @@ class TargetSystem:
 
     def target_name(self) -> str:
         """The protocol target that the node process loads."""
-        return self.name
+        return self.name.replace("-", "_")
 
     def target(self) -> Target:
         """The protocol target."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dethrone.clusters.targets.client_api import Append, Get, Ok
-from dethrone.clusters.targets.zab.log import ACCEPTED, CURRENT, LOG, record_bytes
+from dethrone.clusters.targets.zab.log import ACCEPTED, CURRENT, LOG
 from dethrone.clusters.targets.zab.messages import (
     NOT_COUNTED,
     Ack,
@@ -24,7 +24,7 @@ from dethrone.clusters.targets.zab.target import TARGET
 from dethrone.harness.core.clock import MS
 from tests.claims.flips.zab import FLIPS
 from tests.claims.table import claims
-from tests.clusters.zab.spec import World
+from tests.clusters.zab.spec import World, log_bytes
 
 CLAIMS = claims("zab")
 FLIP = {one.number: one.flip for one in CLAIMS}
@@ -146,7 +146,7 @@ def test_claim_zab_7_the_acknowledgement_of_newleader_means_a_durable_history(va
 
 
 def files(current, *zxids):
-    log = b"".join(record_bytes(place, Txn(zxid, Append("k", place))) for place, zxid in enumerate(zxids, 1))
+    log = log_bytes(Txn(zxid, Append("k", place)) for place, zxid in enumerate(zxids, 1))
     return {ACCEPTED: b"2\n", CURRENT: b"%d\n" % current, LOG: log}
 
 

@@ -154,3 +154,11 @@ class Bench:
             new += found
             everything += more
         return everything
+
+
+class LastEvent(Bench):
+    """The same; ``out`` holds the effects of the last event, without what disks answer behind it."""
+
+    def give(self, event, *, after_ms=0):
+        self.out = []
+        return super().give(event, after_ms=after_ms)

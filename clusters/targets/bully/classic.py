@@ -64,7 +64,7 @@ class Classic(BullyCore):
 
     def waited(self) -> None:
         """Rows 3 and 5, and a node that waits for a majority."""
-        if self.role == ELECTING and self.rules.takes_lead(answered=False):
+        if self.role == ELECTING and self.rules.takes_lead:
             self.coordinate()
         elif self.role == WAITING:
             self.stand("no announcement")
@@ -86,15 +86,11 @@ class Classic(BullyCore):
             self.role = WAITING
             self.timer(WAIT, self.on.coord_timeout)
 
-    def _coordinator(self, src: str, body: m.Coordinator) -> None:
-        """Row 6."""
-        self.rival(src, body.reign, announced=True)
-
     MESSAGES: ClassVar = {
         **BullyCore.MESSAGES,
         m.Election: _election,
         m.Okay: _okay,
-        m.Coordinator: _coordinator,
+        m.Coordinator: lambda node, src, body: node.rival(src, body.reign, announced=True),
     }
 
     def _insist(self, why: str) -> None:
@@ -107,7 +103,7 @@ class Classic(BullyCore):
     def rival(self, src: str, reign: int, *, announced: bool = False) -> None:
         """Rows 6, 7 and 8: another node says that it leads."""
         lower = not self.higher(src)
-        if not self.rules.accepts(lower=lower):
+        if lower and self.on.bully_back:
             self.note("bullied", {"node": src})
             self._insist("a lower id leads")
         elif self.leads:

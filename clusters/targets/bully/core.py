@@ -39,7 +39,9 @@ class BullyCore(Replication, KitCore["BullyCore"]):
 
     def load(self, disk: DiskImage) -> None:
         """Read the log, and begin."""
-        self.store(self.log.start(disk))
+        ops = self.log.start(disk)
+        if ops:
+            self.batches[self.batch(ops)] = self.log.end
         self.show()
         self.recall(disk)
         self.note("start", {"round": self.round})
@@ -67,17 +69,15 @@ class BullyCore(Replication, KitCore["BullyCore"]):
         """Another node says that it leads."""
         raise NotImplementedError
 
-    def shown(self, now: Clocks) -> dict[str, Any]:
+    def shown(self) -> dict[str, Any]:
         """What else a status says."""
-        del now
         return {}
 
     # --- which nodes are there ------------------------------------------------------------------------------------
 
-    def up(self, node: str, now: Ns | None = None) -> bool:
+    def up(self, node: str) -> bool:
         """Whether a peer was heard lately."""
-        at = self.mono if now is None else now
-        return node in self.heard and not self.rules.unheard(at - self.heard[node][0])
+        return node in self.heard and not self.rules.unheard(self.mono - self.heard[node][0])
 
     def visible(self) -> list[str]:
         """The peers that were heard lately."""
@@ -85,7 +85,11 @@ class BullyCore(Replication, KitCore["BullyCore"]):
 
     def sees_majority(self) -> bool:
         """Whether they and this node are more than half."""
-        return self.rules.is_majority(len(self.visible()) + 1, members=len(self.members))
+        return self.is_majority(len(self.visible()) + 1)
+
+    def is_majority(self, count: int) -> bool:
+        """Whether this count is more than half of the members."""
+        return 2 * count > len(self.members)
 
     def primaries(self) -> list[str]:
         """The visible peers that say they lead."""
@@ -174,6 +178,6 @@ class BullyCore(Replication, KitCore["BullyCore"]):
 
     def status(self, now: Clocks) -> CoreStatus:
         """The observer record."""
-        up = [node for node in self.peers if self.up(node, now.mono)]
-        extra = {"round": self.round, "peers_up": up, "silence_ms": (now.mono - self.led_at) // MS}
-        return status_of(self.glance(), extra={**extra, **self.shown(now)})
+        self.mono, self.wall = now.mono, now.wall
+        extra = {"round": self.round, "peers_up": self.visible(), "silence_ms": (self.mono - self.led_at) // MS}
+        return status_of(self.glance(), extra={**extra, **self.shown()})

@@ -10,22 +10,23 @@ import msgspec
 from dethrone.clusters.targets.zk_ephemeral.messages import Record
 
 
-class Election(msgspec.Struct, frozen=True, gc=False, tag="election"):
+class OfRound(msgspec.Struct, frozen=True, gc=False):
+    """What belongs to one election: the ``round`` of the node that holds it."""
+
+    round: int
+
+
+class Election(OfRound, frozen=True, tag="election"):
     """A lower id holds an election."""
 
-    round: int
 
-
-class Okay(msgspec.Struct, frozen=True, gc=False, tag="ok"):
+class Okay(OfRound, frozen=True, tag="ok"):
     """A higher id takes that election over."""
 
-    round: int
 
-
-class Coordinator(msgspec.Struct, frozen=True, gc=False, tag="coordinator"):
+class Coordinator(OfRound, frozen=True, tag="coordinator"):
     """The sender leads since ``reign`` (wall-clock ns)."""
 
-    round: int
     reign: int
 
 
@@ -39,32 +40,27 @@ class Heartbeat(msgspec.Struct, frozen=True, gc=False, tag="heartbeat"):
     term: int
 
 
-class Fresh(msgspec.Struct, frozen=True, gc=False, tag="fresh"):
+class Fresh(OfRound, frozen=True, tag="fresh"):
     """``mongo``: would the receiver object to a candidate whose log ends at ``optime``?"""
 
-    round: int
     optime: int
 
 
-class Freshness(msgspec.Struct, frozen=True, gc=False, tag="freshness"):
+class Freshness(OfRound, frozen=True, tag="freshness"):
     """The answer."""
 
-    round: int
     optime: int
     fresher: bool
     veto: str
 
 
-class Elect(msgspec.Struct, frozen=True, gc=False, tag="elect"):
+class Elect(OfRound, frozen=True, tag="elect"):
     """``mongo``: the sender asks for a vote."""
 
-    round: int
 
-
-class Ballot(msgspec.Struct, frozen=True, gc=False, tag="ballot"):
+class Ballot(OfRound, frozen=True, tag="ballot"):
     """The answer: 1, 0 (the lease names another), or a veto, which is far below 0."""
 
-    round: int
     vote: int
 
 

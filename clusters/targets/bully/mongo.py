@@ -16,7 +16,7 @@ from dethrone.clusters.targets.bully import messages as m
 from dethrone.clusters.targets.bully.core import WAIT, BullyCore
 from dethrone.clusters.targets.bully.rules import Rules
 from dethrone.clusters.targets.kit.files import Unreadable, file_of, replace_ops, sealed, unsealed
-from dethrone.harness.core.clock import MS, Clocks
+from dethrone.harness.core.clock import MS
 from dethrone.harness.core.machine import Await, DiskImage
 
 SECONDARY, PRIMARY = "SECONDARY", "PRIMARY"
@@ -118,9 +118,9 @@ class Mongo(BullyCore):
             self._ask("elect")
 
     def _count(self) -> None:
-        total = 1 + sum(self.answers.values())
-        voters = sorted([self.me, *(peer for peer, vote in self.answers.items() if vote > 0)])
-        if self.on.count_votes and not self.rules.is_majority(total, members=len(self.members)):
+        total = 1 + sum(ballot.vote for ballot in self.answers.values())
+        voters = sorted([self.me, *(peer for peer, ballot in self.answers.items() if ballot.vote > 0)])
+        if self.on.count_votes and not self.is_majority(total):
             self.lease = None
             self._wait(f"{total} votes")
             return
@@ -149,22 +149,18 @@ class Mongo(BullyCore):
         optime = self.heard[src][1].optime if src in self.heard else 0
         self.send(src, m.Ballot(body.round, VETO if self._veto(src, optime) else int(self._take(src))))
 
-    def _fresh_answer(self, src: str, body: m.Freshness) -> None:
-        if body.round == self.round and self.phase == "fresh":
+    def _answered(self, src: str, body: m.Freshness | m.Ballot) -> None:
+        phase = "fresh" if isinstance(body, m.Freshness) else "elect"
+        if body.round == self.round and self.phase == phase:
             self.answers[src] = body
-            self._decide()
-
-    def _ballot(self, src: str, body: m.Ballot) -> None:
-        if body.round == self.round and self.phase == "elect":
-            self.answers[src] = body.vote
             self._decide()
 
     MESSAGES: ClassVar = {
         **BullyCore.MESSAGES,
         m.Fresh: _asked_fresh,
         m.Elect: _asked_vote,
-        m.Freshness: _fresh_answer,
-        m.Ballot: _ballot,
+        m.Freshness: _answered,
+        m.Ballot: _answered,
     }
 
     def _veto(self, candidate: str, optime: int) -> str:
@@ -195,7 +191,7 @@ class Mongo(BullyCore):
         elif self.on.yields and (self.reign, self.place(self.me)) < (reign, self.place(src)):
             self.follow(src, reign)
 
-    def shown(self, now: Clocks) -> dict[str, Any]:
+    def shown(self) -> dict[str, Any]:
         """Its lease and priority."""
-        age = None if self.lease is None else (now.wall - self.lease[1]) // MS
+        age = None if self.lease is None else (self.wall - self.lease[1]) // MS
         return {"lease_ms": age, "priority": self.on.priority(self.me)}

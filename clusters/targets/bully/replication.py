@@ -12,30 +12,27 @@ from typing import Any
 from dethrone.clusters.targets.bully import messages as m
 from dethrone.clusters.targets.bully.rules import Rules
 from dethrone.clusters.targets.client_api import Append, Get, NotLeader, Ok, Put, Refused, Unknown
-from dethrone.clusters.targets.kit.core import KitNode
-from dethrone.clusters.targets.zk_ephemeral.log import LOG, Log
+from dethrone.clusters.targets.zk_ephemeral.log import LOG, Log, LogNode
 from dethrone.clusters.targets.zk_ephemeral.messages import Record
-from dethrone.harness.core.machine import DiskDone, DiskOp
+from dethrone.harness.core.machine import DiskDone
 
 BATCH_MAX = 64
 LEADING = frozenset({"COORDINATOR", "PRIMARY"})
 
 
-class Replication(KitNode):
+class Replication(LogNode):
     """The log of one node, and what a leader knows of the others' logs.
 
     ``reign``: the wall time at which the present leader, this node or another, began to lead.
     """
 
     def __init__(self, node: str, members: tuple[str, ...], rules: Rules) -> None:
-        super().__init__()
+        super().__init__(Log(sync=True))
         self.me, self.members, self.rules, self.on = node, members, rules, rules.on
         self.peers = tuple(name for name in members if name != node)
         self.role = ""
         self.coordinator: str | None = None
         self.reign = 0
-        self.log = Log(sync=True)
-        self.batches: dict[int, int] = {}
         self.commit = 0
         self.pending: list[tuple[int, int]] = []
         """(index, request) of writes that are not acknowledged yet."""
@@ -77,7 +74,7 @@ class Replication(KitNode):
         else:
             log.append(Record(log.end + 1, max(self.optime + 1, self.wall), body))
             self.pending.append((log.end, request))
-            self._write()
+            self.write_log()
 
     def push(self, *, always: bool = False) -> None:
         """Send to each peer what follows; ``always``: also where an answer is due or nothing is new."""
@@ -135,7 +132,7 @@ class Replication(KitNode):
         self._cut(body.end)
         self.agreed = body.index + len(body.records)
         self.commit = min(body.commit, self.agreed)
-        self._write()
+        self.write_log()
         self._confirm()
 
     def _confirm(self) -> None:
@@ -147,29 +144,19 @@ class Replication(KitNode):
         if end >= self.log.end:
             return
         self.note("rollback", {"start": end + 1, "end": self.log.end})
-        self.store(self.log.cut_now(end))
-        self.batches = {token: min(index, end) for token, index in self.batches.items()}
+        self.cut_log(end)
         self.agreed = min(self.agreed, end)
 
     # --- disk -----------------------------------------------------------------------------------------------------
-
-    def store(self, ops: tuple[DiskOp, ...]) -> None:
-        """Start a batch after which the log is durable as it is now; nothing, if it is empty."""
-        if ops:
-            self.batches[self.batch(ops)] = self.log.end
-
-    def _write(self) -> None:
-        if self.log.waits() and not self.batches:
-            self.store(self.log.take_ops())
 
     def disk_done(self, done: DiskDone) -> None:
         """A batch succeeded, or failed: then this node stops."""
         if done.error is not None:
             self.halt(f"{LOG}: {done.error}")
             return
-        self.log.durable = max(self.log.durable, min(self.batches.pop(done.token, 0), self.log.end))
+        self.log_written(done.token)
         self.show()
-        self._write()
+        self.write_log()
         if self.leads:
             self._advance()
             self.push()

@@ -11,7 +11,7 @@ from fractions import Fraction
 
 from dethrone.clusters.targets.bully.knobs import BullyKnobs
 from dethrone.clusters.targets.kit import by
-from dethrone.clusters.targets.kit.mutants import mutant
+from dethrone.clusters.targets.kit.mutants import Switched, mutant
 from dethrone.harness.core.clock import Ns
 
 _LEAVES = {"step_down": "on", "majority_to_stand": "on"}
@@ -47,31 +47,18 @@ class Rules:
     def __init__(self, knobs: BullyKnobs) -> None:
         self.on = knobs
 
-    def is_majority(self, count: int, *, members: int) -> bool:
-        """Whether this count is more than half of the members."""
-        return 2 * count > members
-
     def answers(self, *, higher: bool) -> bool:
         """Whether an election of another node, whose id is higher or not, is answered and taken over."""
         return not higher and self.on.reply_ok
 
-    @mutant(
-        "plain-never-leads",
-        answers=False,
-        says="does not lead when no higher id answers",
-        caught_by=(by.OWED, by.CONVERGES),
+    takes_lead = Switched(
+        "plain-never-leads", says="does not lead when no higher id answers", caught_by=(by.OWED, by.CONVERGES)
     )
-    def takes_lead(self, *, answered: bool) -> bool:
-        """Whether a node whose ``ok_timeout`` ran out leads."""
-        return not answered
+    """A node leads when ``ok_timeout`` runs out without an answer."""
 
     def asks(self, *, higher: bool) -> bool:
         """Whether an election is announced to a node with such an id."""
         return higher
-
-    def accepts(self, *, lower: bool) -> bool:
-        """Whether a node follows a coordinator with such an id."""
-        return not lower or not self.on.bully_back
 
     @mutant("plain-never-down", answers=False, says="never takes a silent node for dead", caught_by=(by.OWED,))
     def unheard(self, silence: Ns) -> bool:

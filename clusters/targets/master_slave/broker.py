@@ -10,31 +10,23 @@ Source: docs/sources.md, master-slave.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
-from dethrone.clusters.targets.client_api import (
-    Append,
-    ChangeConfig,
-    ClientReply,
-    Get,
-    NotLeader,
-    Ok,
-    Put,
-    Refused,
-)
-from dethrone.clusters.targets.kit.core import KitCore, KitNode, status_of
+import msgspec
+
+from dethrone.clusters.targets.client_api import Append, ChangeConfig, ClientReply, Get, Ok, Put, Refused
+from dethrone.clusters.targets.kit.core import KitCore, status_of
 from dethrone.clusters.targets.master_slave import messages as m
 from dethrone.clusters.targets.master_slave.knobs import ASYNC_MASTER, MASTER_ID, SLAVE, MsKnobs, Place
 from dethrone.clusters.targets.master_slave.place import conf_ops, load_place
 from dethrone.clusters.targets.master_slave.rules import Rules
 from dethrone.clusters.targets.master_slave.sends import SEND_LIMIT, Sends
-from dethrone.clusters.targets.zk_ephemeral.log import LOG, Log
+from dethrone.clusters.targets.zk_ephemeral.log import LOG, Log, LogNode
 from dethrone.clusters.targets.zk_ephemeral.messages import Record
 from dethrone.harness.core.clock import MS, Clocks, Ns
 from dethrone.harness.core.machine import (
     Await,
     CoreStatus,
-    Disk,
     DiskDone,
     DiskImage,
     Fsync,
@@ -58,20 +50,19 @@ class Slave:
         self.acked = self.end = acked
 
 
-class BrokerCore(KitNode, KitCore["BrokerCore"]):
+class BrokerCore(LogNode, KitCore["BrokerCore"]):
     """See the module. ``place``: what this broker is; ``next_place``: what it will be after a restart."""
 
     def __init__(self, node: str, members: tuple[str, ...], knobs: MsKnobs, rules: Rules) -> None:
-        super().__init__()
+        super().__init__(Log(sync=rules.waits_for_disk()))
         self.node = self
         self.me = node
-        self.knobs = knobs
+        self.knobs = rules.knobs
         self.rules = rules
         self.servers = knobs.servers_of(members)
         self.places = knobs.layout(members)
         self.place = self.next_place = self.places[node]
         self.role = SLAVE_ROLE
-        self.log = Log(sync=rules.waits_for_disk())
         self.master: str | None = None
         self.heard: Ns | None = None
         """A slave's exchange with its master: when it was last heard; None: no exchange."""
@@ -80,7 +71,6 @@ class BrokerCore(KitNode, KitCore["BrokerCore"]):
         self.slaves: dict[str, Slave] = {}
         self.sends = Sends(self)
         self.acked_most = 0
-        self.batches: dict[int, int] = {}
         self.syncing: int | None = None
         self.dirty = False
         self.replies: dict[int, tuple[int, ClientReply]] = {}
@@ -95,44 +85,14 @@ class BrokerCore(KitNode, KitCore["BrokerCore"]):
             self.out.append(Await(self.batch(ops)))
         self._take_place(self.place)
         self._visible()
-        self.note(
-            "start",
-            {
-                "id": self.place.broker_id,
-                "role": self.place.broker_role,
-                "group": self.place.broker_name,
-                "max_offset": self.log.end,
-            },
-        )
+        name, number, role = msgspec.structs.astuple(self.place)
+        self.note("start", {"id": number, "role": role, "group": name, "max_offset": self.log.end})
         self._register()
         self._arm_ha()
 
     def send_failed(self, event: SendFailed) -> None:
         """A connection is lost."""
         self._closed(event.to, "connection closed")
-
-    def hears(self, src: str, body: Any) -> None:
-        """Hand a message to its handler."""
-        kind = type(body)
-        if kind is m.HaAck:
-            self._on_ack(src, body)
-        elif kind is m.HaTransfer:
-            self._on_transfer(src, body)
-        elif kind is m.RegisterAnswer:
-            self._on_registered(body)
-        else:
-            self.violation({"what": "unknown message", "from": src})
-
-    def rings(self, timer: str) -> None:
-        """Hand a timer to its handler."""
-        if timer == REGISTER:
-            self._register()
-        elif timer == HA:
-            self._ha_tick()
-        elif timer == SEND_LIMIT:
-            self.sends.late()
-        elif timer == FLUSH:
-            self._flush()
 
     @property
     def leads(self) -> bool:
@@ -151,13 +111,14 @@ class BrokerCore(KitNode, KitCore["BrokerCore"]):
         body = m.RegisterBroker(CLUSTER, place.broker_name, place.broker_id, self.me, self.me, (TOPIC,))
         for server in self.servers:
             self.out.append(Send(server, body))
-        wait = self.rules.register_interval()
+        wait = self.knobs.register_interval
         if not self.leads and self.master is None:
-            wait = min(wait, self.rules.heartbeat_interval())  # a slave without a master asks again soon
+            wait = min(wait, self.knobs.ha_send_heartbeat_interval)  # a slave without a master asks again soon
         self.out.append(SetTimer(REGISTER, self.mono + wait))
 
-    def _on_registered(self, body: m.RegisterAnswer) -> None:
+    def _on_registered(self, src: str, body: m.RegisterAnswer) -> None:
         """A slave learns its master's address."""
+        del src
         if self.leads or body.broker_name != self.place.broker_name or body.master in (None, self.me, self.master):
             return
         self.master = body.master
@@ -179,15 +140,14 @@ class BrokerCore(KitNode, KitCore["BrokerCore"]):
         shorter = body.slave_end == log.end > body.master_end
         if shorter and not self.rules.copies_from(master_end=body.master_end, own_end=log.end):
             self.heard = None
-            if self.rules.keeps_refusing():
-                self.refused = src
+            self.refused = src
             self.count("copies_refused")
             self.note(
                 "ha_closed", {"with": src, "why": "shorter log", "master_end": body.master_end, "own_end": log.end}
             )
             return
         if shorter:
-            self._cut(body.master_end)
+            self.cut_log(body.master_end)
         if self.heard is None:
             self.note("ha_connected", {"with": src, "offset": log.end})
         self.heard = self.mono
@@ -199,23 +159,16 @@ class BrokerCore(KitNode, KitCore["BrokerCore"]):
             return
         keep = self.rules.cuts_before_copy(own_end=log.end, offset=body.offset)
         if keep < log.end:
-            self._cut(keep)
+            self.cut_log(keep)
         if body.offset != log.end:
             if body.offset + len(body.records) <= log.durable:
                 self._tell_master()  # an old transfer: the master learns what is there
             return
         for one in body.records:
             log.append(Record(log.end + 1, 0, one.command))
-        self.write()
+        self.write_log()
         if self.rules.ack_position(durable=log.durable, written=log.end) > log.durable:
             self._tell_master()
-
-    def _cut(self, end: int) -> None:
-        ops = self.log.cut_now(end)
-        for token, index in self.batches.items():
-            self.batches[token] = min(index, end)
-        if ops:
-            self.batches[self.batch(ops)] = end
 
     # --- master ---------------------------------------------------------------------------------------------------
 
@@ -290,7 +243,7 @@ class BrokerCore(KitNode, KitCore["BrokerCore"]):
             self.note("ha_closed", {"with": peer, "why": why})
 
     def _arm_ha(self) -> None:
-        self.out.append(SetTimer(HA, self.mono + self.rules.heartbeat_interval()))
+        self.out.append(SetTimer(HA, self.mono + self.knobs.ha_send_heartbeat_interval))
 
     # --- clients --------------------------------------------------------------------------------------------------
 
@@ -308,9 +261,6 @@ class BrokerCore(KitNode, KitCore["BrokerCore"]):
             self.reply(request, Refused("master-slave brokers serve append, put, get and pull"))
 
     def _on_get(self, request: int, body: Get) -> None:
-        if not self.rules.serves_reads(master=self.leads):
-            self.reply(request, NotLeader(self.master))
-            return
         self.note("read", {"id": self.place.broker_id, "key": body.key})
         self.reply(request, Ok(self.log.read(body.key)))
 
@@ -343,23 +293,13 @@ class BrokerCore(KitNode, KitCore["BrokerCore"]):
             return
         self.next_place = place
         self.note("operator_change", {"id": place.broker_id, "role": place.broker_role, "effect": "after a restart"})
-        self.out.append(Await(self.batch(conf_ops(place, sync=self.rules.syncs("conf")))))
+        self.out.append(Await(self.batch(conf_ops(place))))
         self.reply(request, Ok({"broker_id": place.broker_id, "effect": "after a restart"}))
-        if self.rules.takes_effect("now"):
-            self._take_place(place)
 
     # --- disk -----------------------------------------------------------------------------------------------------
 
-    def write(self) -> None:
-        """Hand what waits in the log to the disk, once it is free."""
-        if self.log.waits() and not self.batches:
-            self.token += 1
-            self.batches[self.token] = self.log.end
-            self.out.append(Disk(self.token, self.log.take_ops()))
-
     def disk_done(self, done: DiskDone) -> None:
         """A batch succeeded or failed."""
-        index = self.batches.pop(done.token, None)
         if done.token == self.syncing:
             self.syncing = None
         if done.error is not None:
@@ -367,15 +307,13 @@ class BrokerCore(KitNode, KitCore["BrokerCore"]):
             if self.rules.on_persist_error(LOG) == "halt":
                 self.halt(f"{LOG}: {done.error}")
                 return
-        if index is None:
+        if not self.log_written(done.token):
             return
-        log = self.log
-        log.durable = max(log.durable, min(index, log.end))
         self._visible()
-        self.write()
-        if not log.sync and not self.dirty:
+        self.write_log()
+        if not self.log.sync and not self.dirty:
             self.dirty = True
-            self.out.append(SetTimer(FLUSH, self.mono + self.rules.flush_interval()))
+            self.out.append(SetTimer(FLUSH, self.mono + self.knobs.flush_interval))
         if self.sends.waiting:
             self.sends.answer()
         if self.leads:
@@ -394,6 +332,14 @@ class BrokerCore(KitNode, KitCore["BrokerCore"]):
         """What is in the log file can be read."""
         self.log.hw = self.log.durable
         self.log.apply()
+
+    MESSAGES: ClassVar = {m.HaAck: _on_ack, m.HaTransfer: _on_transfer, m.RegisterAnswer: _on_registered}
+    TIMERS: ClassVar = {
+        REGISTER: _register,
+        HA: _ha_tick,
+        FLUSH: _flush,
+        SEND_LIMIT: lambda broker: broker.sends.late(),
+    }
 
     # --- saying ---------------------------------------------------------------------------------------------------
 

@@ -18,14 +18,7 @@ from dethrone.clusters.targets.master_slave.knobs import MASTER_ID, MsKnobs
 from dethrone.clusters.targets.master_slave.messages import RegisterAnswer, RegisterBroker, Route
 from dethrone.clusters.targets.master_slave.rules import Rules
 from dethrone.harness.core.clock import MS, Clocks, Ns
-from dethrone.harness.core.machine import (
-    CoreStatus,
-    DiskImage,
-    Glance,
-    Note,
-    SendFailed,
-    SetTimer,
-)
+from dethrone.harness.core.machine import CoreStatus, DiskImage, Glance, Note, SendFailed, SetTimer
 
 ROLE = "NAMESERVER"
 EXPIRY = "expiry"
@@ -88,8 +81,7 @@ class NameServerCore(KitNode, KitCore["NameServerCore"]):
     def _register(self, src: str, body: RegisterBroker) -> None:
         key = (body.broker_name, body.broker_id)
         before = self.table.get(key)
-        if before is None or self.rules.replaces_address():
-            self.table[key] = (body.address, self.mono)
+        self.table[key] = (body.address, self.mono)
         if before is None or before[0] != body.address:
             at = {"group": body.broker_name, "id": body.broker_id, "address": body.address}
             self.note("registered", at)
@@ -102,7 +94,7 @@ class NameServerCore(KitNode, KitCore["NameServerCore"]):
 
     def _expire(self) -> None:
         self.armed = False
-        self._drop(lambda _, last: self.rules.drops(self.mono - last), "silent")
+        self._drop(lambda _, last: self.mono - last >= self.knobs.broker_expiry, "silent")
         self._arm()
 
     MESSAGES: ClassVar = {RegisterBroker: _register}

@@ -5,28 +5,21 @@ Guarantees: replaced atomically, with a checksum; anything else in it raises `Un
 
 from __future__ import annotations
 
-import zlib
-
 import msgspec
 
-from dethrone.clusters.targets.kit.files import Unreadable, file_of
+from dethrone.clusters.targets.kit.files import Unreadable, file_of, replace_ops, sealed, unsealed
 from dethrone.clusters.targets.master_slave.knobs import Place
-from dethrone.harness.core.machine import DiskImage, DiskOp, Fsync, Rename, Write
+from dethrone.harness.core.machine import DiskImage, DiskOp
 
 CONF = "broker.conf"
-CONF_TEMPORARY = "broker.conf.tmp"
 
 _ENCODE = msgspec.json.Encoder().encode
 _DECODER = msgspec.json.Decoder(Place)
 
 
-def conf_ops(place: Place, *, sync: bool = True) -> tuple[DiskOp, ...]:
+def conf_ops(place: Place) -> tuple[DiskOp, ...]:
     """The batch that replaces the file."""
-    body = _ENCODE(place)
-    write = Write(CONF_TEMPORARY, b"%08x %s\n" % (zlib.crc32(body), body), offset=0, truncate=True)
-    if sync:
-        return (write, Fsync(CONF_TEMPORARY), Rename(CONF_TEMPORARY, CONF), Fsync(CONF))
-    return (write, Rename(CONF_TEMPORARY, CONF))
+    return replace_ops(CONF, sealed(_ENCODE(place)))
 
 
 def load_place(disk: DiskImage) -> Place | None:
@@ -34,10 +27,7 @@ def load_place(disk: DiskImage) -> Place | None:
     content = file_of(disk, CONF)
     if content is None:
         return None
-    body = content[9:-1]
     try:
-        if content[8:9] != b" " or content[-1:] != b"\n" or int(content[:8], 16) != zlib.crc32(body):
-            raise Unreadable(f"{CONF}: checksum does not match")
-        return _DECODER.decode(body)
-    except (ValueError, msgspec.DecodeError) as error:
+        return _DECODER.decode(unsealed(content, path=CONF))
+    except msgspec.DecodeError as error:
         raise Unreadable(f"{CONF}: {error}") from error

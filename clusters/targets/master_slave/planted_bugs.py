@@ -15,7 +15,6 @@ from __future__ import annotations
 from dethrone.clusters.targets.kit import by
 from dethrone.clusters.targets.kit.mutants import mutant
 from dethrone.clusters.targets.master_slave.rules import SYNC, Rules
-from dethrone.harness.core.clock import Ns
 
 
 @mutant(
@@ -29,17 +28,6 @@ class CutsBeforeCopy(Rules):
 
 
 @mutant(
-    "45-acks-after-local-append",
-    says="a synchronous master answers SEND_OK when only it holds the message",
-    caught_by=(by.ACKED,),
-    needs=SYNC,
-)
-class AcksAfterLocalAppend(Rules):
-    def waits_for_slave(self) -> bool:
-        return False
-
-
-@mutant(
     "46-acks-before-write",
     says="a slave acknowledges messages that it has not written",
     caught_by=(by.ACKED,),
@@ -50,31 +38,7 @@ class AcksBeforeWrite(Rules):
         return written
 
 
-@mutant("plain-slave-takes-writes", says="a slave stores what clients send it", caught_by=(by.MATCHING, by.ACKED))
-class SlaveTakesWrites(Rules):  # Slaves store what clients send them
-    def takes_writes(self, *, master: bool) -> bool:
-        return True
-
-
 @mutant("plain-promotes-itself", says="a slave becomes a master by itself", caught_by=(by.MATCHING, by.ACKED))
 class PromotesItself(Rules):
     def promotes_itself(self, *, master_silent: bool) -> bool:
         return master_silent
-
-
-@mutant("harmless-half-heartbeat", says="exchanges heartbeats twice as often")
-class HalfHeartbeat(Rules):  # Harmless
-    def heartbeat_interval(self) -> Ns:
-        return max(1, self.knobs.ha_send_heartbeat_interval // 2)
-
-
-@mutant("harmless-registers-more", says="registers twice as often")
-class RegistersMore(Rules):  # Harmless
-    def register_interval(self) -> Ns:
-        return max(1, self.knobs.register_interval // 2)
-
-
-@mutant("harmless-flushes-more", says="flushes more often")
-class FlushesMore(Rules):  # Harmless
-    def flush_interval(self) -> Ns:
-        return max(1, self.knobs.flush_interval // 5)

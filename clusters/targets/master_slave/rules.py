@@ -5,19 +5,27 @@ Guarantees: the honest build is exactly this class. Out of scope: what no knob a
 Source: docs/sources.md, master-slave.
 """
 
+# ruff: noqa: ARG002 - a broken rule may look at what the honest one ignores
+
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from fractions import Fraction
 from typing import Literal
 
 from dethrone.clusters.targets.kit import by
 from dethrone.clusters.targets.kit.mutants import mutant
 from dethrone.clusters.targets.master_slave.knobs import MASTER_ID, READ_BALANCED_ID, MsKnobs, Place
-from dethrone.harness.core.clock import Ns
 
 SYNC = {"broker_role": "SYNC_MASTER"}
+HALF = Fraction(1, 2)
 
 
+@mutant(
+    "harmless-half-heartbeat", says="exchanges heartbeats twice as often", scales={"ha_send_heartbeat_interval": HALF}
+)
+@mutant("harmless-registers-more", says="registers twice as often", scales={"register_interval": HALF})
+@mutant("harmless-flushes-more", says="flushes more often", scales={"flush_interval": Fraction(1, 5)})
 class Rules:
     """The honest rules under these knobs. One object per core."""
 
@@ -32,25 +40,21 @@ class Rules:
 
     def promotes_itself(self, *, master_silent: bool) -> bool:
         """Whether a slave takes over when its master is gone: never."""
-        del master_silent
         return False
 
+    @mutant(
+        "plain-slave-takes-writes",
+        answers=True,
+        says="a slave stores what clients send it",
+        caught_by=(by.MATCHING, by.ACKED),
+    )
     def takes_writes(self, *, master: bool) -> bool:
         """The master reads and writes, slaves read only."""
         return master
 
-    def serves_reads(self, *, master: bool) -> bool:
-        """Masters and slaves serve reads."""
-        del master
-        return True
-
     def takes_balanced_reads(self, broker_id: int) -> bool:
         """Only brokerId 1."""
         return broker_id == READ_BALANCED_ID
-
-    def takes_effect(self, when: Literal["now", "restart"]) -> bool:
-        """When an operator's change of the configuration takes effect."""
-        return when == "restart"
 
     def load_place(self, load: Callable[[], Place | None], configured: Place) -> Place:
         """What this broker is: the operator's file, else the layout. `Unreadable` stops the node."""
@@ -68,24 +72,25 @@ class Rules:
         """A slave refuses to copy from a log that is shorter than its own."""
         return master_end >= own_end
 
-    def keeps_refusing(self) -> bool:
-        """Once refused, a master's log is not copied again in this life."""
-        return True
-
     def ack_position(self, *, durable: int, written: int) -> int:
         """The position that a slave reports to its master: what was written to its log file."""
-        del written
         return durable
 
     def cuts_before_copy(self, *, own_end: int, offset: int) -> int:
         """Where a slave's log is cut before records are appended: nowhere."""
-        del offset
         return own_end
 
     def slave_available(self, behind_bytes: int) -> bool:
         """A slave further behind does not count for synchronous sends."""
         return behind_bytes <= self.knobs.ha_slave_fallbehind_max
 
+    @mutant(
+        "45-acks-after-local-append",
+        answers=False,
+        says="a synchronous master answers SEND_OK when only it holds the message",
+        caught_by=(by.ACKED,),
+        needs=SYNC,
+    )
     def waits_for_slave(self) -> bool:
         """Whether SEND_OK needs a slave."""
         return self.knobs.broker_role == "SYNC_MASTER"
@@ -113,16 +118,6 @@ class Rules:
         """The result of a synchronous send with no slave there."""
         return "SLAVE_NOT_AVAILABLE"
 
-    # --- name server ----------------------------------------------------------------------------------------------
-
-    def replaces_address(self) -> bool:
-        """A later registration with the same pair replaces the former address."""
-        return True
-
-    def drops(self, silence: Ns) -> bool:
-        """A broker that was silent for so long is dropped."""
-        return silence >= self.knobs.broker_expiry
-
     # --- disk -----------------------------------------------------------------------------------------------------
 
     @mutant(
@@ -133,27 +128,9 @@ class Rules:
     )
     def on_persist_error(self, file: str) -> Literal["halt", "ignore"]:
         """A node that could not write stops."""
-        del file
         return "halt"
 
-    def syncs(self, file: str) -> bool:
-        """Whether the operator's file is written with a barrier."""
-        del file
-        return True
-
     # --- freedoms -------------------------------------------------------------------------------------------------
-
-    def heartbeat_interval(self) -> Ns:
-        """The time between two empty transfers."""
-        return self.knobs.ha_send_heartbeat_interval
-
-    def register_interval(self) -> Ns:
-        """The time between two registrations."""
-        return self.knobs.register_interval
-
-    def flush_interval(self) -> Ns:
-        """The time between two barriers of ASYNC_FLUSH."""
-        return self.knobs.flush_interval
 
     @mutant("harmless-small-batches", answers=4, says="copies fewer messages at once")
     def records_max(self) -> int:

@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from dethrone.clusters.targets.client_api import Append, NotLeader, Ok, Put, Refused, Unknown
 from dethrone.clusters.targets.master_slave import messages as m
 from dethrone.clusters.targets.zk_ephemeral.messages import Record
@@ -24,13 +26,12 @@ SEND_LIMIT = "send_limit"
 PENDING_MAX = 10_000
 
 
-class Sending:
+class Sending(msgspec.Struct, frozen=True):
     """One write that waits for its result."""
 
-    def __init__(self, index: int, request: int, at: Ns) -> None:
-        self.index = index
-        self.request = request
-        self.at = at
+    index: int
+    request: int
+    at: Ns
 
 
 class Sends:
@@ -56,7 +57,7 @@ class Sends:
         self.waiting.append(Sending(index, request, broker.mono))
         if len(self.waiting) == 1:
             broker.out.append(SetTimer(SEND_LIMIT, broker.mono + broker.knobs.sync_flush_timeout))
-        broker.write()
+        broker.write_log()
 
     def answer(self) -> None:
         """Results of sends, in order: stored, and, with SYNC_MASTER, on a slave."""

@@ -11,18 +11,9 @@ Source: docs/sources.md, nacos: ``sendBeat``, ``receivedBeat``.
 
 from __future__ import annotations
 
+from dethrone.clusters.targets.nacos import messages as m
 from dethrone.clusters.targets.nacos.data import sync_from_beat
 from dethrone.clusters.targets.nacos.knobs import TICK_PERIOD_MS
-from dethrone.clusters.targets.nacos.messages import (
-    BeatAnswer,
-    BeatRequest,
-    CallError,
-    DatumStamp,
-    ErrorKind,
-    PeerAnswer,
-    PeerRequest,
-    RaftPeer,
-)
 from dethrone.clusters.targets.nacos.state import STOPPED, NodeState
 
 
@@ -48,33 +39,26 @@ def send_beat(node: NodeState) -> None:
         node.reset_leader_due()
     stamps = node.rules.stamps(node.items.stamps())
     node.counters["beats_sent"] += 1
-    node.note("beat_sent", items=len(stamps), to=len(node.peers.peers) - 1)
-    node.send_others(BeatRequest(node.record(), stamps))
+    node.trace("beat_sent", items=len(stamps), to=len(node.peers.peers) - 1)
+    node.send_others(m.BeatRequest(node.record(), stamps))
 
 
-def received_beat_answer(node: NodeState, answer: RaftPeer) -> None:
+def received_beat_answer(node: NodeState, answer: m.RaftPeer) -> None:
     """A follower accepted a beat: only its record is renewed, unless the knob counts majorities."""
     if node.stop_work:
         return
     node.peers.update(answer)
-    node.note("peer_refreshed", peer=answer.ip, peer_term=answer.term, peer_state=answer.state, cause="beat")
+    node.trace("peer_refreshed", peer=answer.ip, peer_term=answer.term, peer_state=answer.state, cause="beat")
     if node.knobs.leader_needs_majority_acks and node.local.state == "LEADER":
         node.beat_acks.add(answer.ip)
         if len(node.beat_acks) >= node.peers.majority_count():
             node.reset_leader_due()
 
 
-def beat_call_failed(node: NodeState) -> None:
-    """Not OK, or no answer: counted, and without any other effect."""
-    node.counters["beat_failures"] += 1
-
-
-def received_beat(
-    node: NodeState, src: str, message: int | None, sender: RaftPeer, stamps: tuple[DatumStamp, ...]
-) -> None:
+def received_beat(node: NodeState, src: str, sender: m.RaftPeer, stamps: tuple[m.DatumStamp, ...]) -> None:
     """Accept or refuse a beat."""
     local = node.local
-    refusal: tuple[str, ErrorKind, str] | None = None
+    refusal: tuple[str, m.ErrorKind, str] | None = None
     if node.stop_work:
         refusal = ("stop_work", "illegal state", STOPPED)
     elif not node.rules.accepts_sender(sender.state):
@@ -84,8 +68,8 @@ def received_beat(
         refusal = ("out_of_date", "illegal argument", text)
     if refusal is not None:
         code, error, text = refusal
-        node.note("beat_decision", sender=sender.ip, sender_term=sender.term, code=code)
-        node.refuse(src, message, CallError("beat", error, text))
+        node.trace("beat_decision", sender=sender.ip, sender_term=sender.term, code=code)
+        node.answer_peer(src, m.CallError("beat", error, text))
         return
     if node.rules.beat_makes_follower(local.state):
         node.set_state("FOLLOWER", "beat")
@@ -96,37 +80,37 @@ def received_beat(
         node.set_term(term, "beat")
         node.relabel(sender.ip, "beat")
     node.persist_vote()
-    node.note("beat_decision", sender=sender.ip, sender_term=sender.term, code="ok")
-    if node.rules.beat_resets_dues():
+    node.trace("beat_decision", sender=sender.ip, sender_term=sender.term, code="ok")
+    if node.rules.beat_resets_dues:
         node.reset_leader_due()
         node.reset_heartbeat_due()
     make_leader(node, sender)
     if node.knobs.beat_data and not node.knobs.send_beat_only:
         sync_from_beat(node, sender, stamps)
-    node.answer(src, message, BeatAnswer(node.record()))
+    node.answer_peer(src, m.BeatAnswer(node.record()))
 
 
-def make_leader(node: NodeState, sender: RaftPeer) -> None:
+def make_leader(node: NodeState, sender: m.RaftPeer) -> None:
     """Follow the sender; ask every other record that still says LEADER for its present state."""
     changed, stale = node.peers.make_leader(sender)
     if changed:
-        node.note("leader_set", leader=sender.ip, cause="beat", own_term=node.local.term)
-        node.note("leader_seen", leader=sender.ip, leader_term=sender.term)
-    for ip in stale if node.rules.refreshes_former() else ():
-        node.send(ip, PeerRequest())
+        node.trace("leader_set", leader=sender.ip, cause="beat", own_term=node.local.term)
+        node.trace("leader_seen", leader=sender.ip, leader_term=sender.term)
+    for ip in stale if node.rules.refreshes_former else ():
+        node.send(ip, m.PeerRequest())
 
 
-def received_peer_request(node: NodeState, src: str, message: int | None) -> None:
+def received_peer_request(node: NodeState, src: str) -> None:
     """Answer with the own record, in any state."""
-    node.answer(src, message, PeerAnswer(node.record()))
+    node.answer_peer(src, m.PeerAnswer(node.record()))
 
 
-def received_peer_answer(node: NodeState, answer: RaftPeer) -> None:
+def received_peer_answer(node: NodeState, answer: m.RaftPeer) -> None:
     """Renew that peer's record."""
     if node.stop_work:
         return
     node.peers.update(answer)
-    node.note("peer_refreshed", peer=answer.ip, peer_term=answer.term, peer_state=answer.state, cause="peer")
+    node.trace("peer_refreshed", peer=answer.ip, peer_term=answer.term, peer_state=answer.state, cause="peer")
 
 
 def peer_call_refused(node: NodeState, peer: str) -> None:
@@ -134,4 +118,4 @@ def peer_call_refused(node: NodeState, peer: str) -> None:
     known = node.peers.peers.get(peer)
     if known is not None:
         known.state = "FOLLOWER"
-        node.note("peer_refreshed", peer=peer, peer_term=known.term, peer_state="FOLLOWER", cause="refused")
+        node.trace("peer_refreshed", peer=peer, peer_term=known.term, peer_state="FOLLOWER", cause="refused")

@@ -17,12 +17,11 @@ Source: docs/sources.md, nacos: ``signalPublish``, ``signalDelete``, ``receivedB
 
 from __future__ import annotations
 
-import heapq
-from typing import Any, NamedTuple
-
-import msgspec
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from dethrone.clusters.targets import client_api
+from dethrone.clusters.targets.nacos import messages as m
 from dethrone.clusters.targets.nacos import storage
 from dethrone.clusters.targets.nacos.items import list_item_key
 from dethrone.clusters.targets.nacos.knobs import (
@@ -32,226 +31,145 @@ from dethrone.clusters.targets.nacos.knobs import (
     PUBLISH_TERM_INCREASE_COUNT,
     PUBLISH_TIMEOUT_MS,
 )
-from dethrone.clusters.targets.nacos.messages import (
-    CallError,
-    Datum,
-    DatumDelete,
-    DatumFetch,
-    DatumPublish,
-    DatumStamp,
-    DeleteAck,
-    FetchAnswer,
-    Forward,
-    ForwardAnswer,
-    PublishAck,
-    RaftPeer,
-)
 from dethrone.clusters.targets.nacos.state import STOPPED, NodeState
-from dethrone.harness.core.clock import Ns
-from dethrone.harness.core.machine import DiskOp, Reply
-
-TIMER = "publish"
-
-
-class Asker(NamedTuple):
-    """What waits for the end of a write: a client (``request``) or the peer that forwarded it."""
-
-    request: int | None = None
-    src: str = ""
-    message: int | None = None
-    number: int = 0
-    hops: int = 0
-
-
-class Waiting(msgspec.Struct):
-    """A write under way: at the leader with its acknowledgements, at a follower with ``acks`` None."""
-
-    asker: Asker
-    key: str
-    timestamp: int
-    acks: set[str] | None
-    deadline: Ns
-
-
-class Writes:
-    """All writes under way on one node, by number, with one timer for the earliest deadline."""
-
-    def __init__(self) -> None:
-        self.waiting: dict[int, Waiting] = {}
-        self._deadlines: list[tuple[Ns, int]] = []
-
-    def add(self, node: NodeState, write: Waiting) -> int:
-        """Keep it and have the timer cover it; its number."""
-        node.next_number += 1
-        number = node.next_number
-        self.waiting[number] = write
-        heapq.heappush(self._deadlines, (write.deadline, number))
-        if self._deadlines[0][1] == number:
-            node.set_timer(TIMER, write.deadline)
-        return number
-
-    def expired(self, node: NodeState) -> list[tuple[int, Waiting]]:
-        """Take out everything that is due, and set the timer for the rest."""
-        due = []
-        while self._deadlines:
-            deadline, number = self._deadlines[0]
-            if number in self.waiting and deadline > node.time:
-                break
-            heapq.heappop(self._deadlines)
-            if number in self.waiting:
-                due.append((number, self.waiting.pop(number)))
-        node.set_timer(TIMER, self._deadlines[0][0] if self._deadlines else None)
-        return due
-
-    def clear(self) -> list[Waiting]:
-        """Take out everything."""
-        left = list(self.waiting.values())
-        self.waiting.clear()
-        self._deadlines.clear()
-        return left
-
+from dethrone.clusters.targets.nacos.writes import TIMER, Asker, Waiting
+from dethrone.harness.core.machine import DiskOp, Send
 
 # --- clients ----------------------------------------------------------------------------------------------------
 
 
-def on_request(node: NodeState, writes: Writes, request: int, body: client_api.ClientRequest) -> None:
+def on_request(node: NodeState, request: int, body: client_api.ClientRequest) -> None:
     """A client's operation: reads are local, writes are published, everything else is refused."""
     match body:
         case client_api.Get(key=key, mode=mode):
             if mode:
-                node.out.append(Reply(request, client_api.Refused(f"nacos has no read mode {mode!r}")))
+                node.reply(request, client_api.Refused(f"nacos has no read mode {mode!r}"))
             else:
-                node.out.append(Reply(request, client_api.Ok(node.items.read(key))))
+                node.reply(request, client_api.Ok(node.items.read(key)))
         case client_api.Append(key=key, value=value):
-            _write(node, writes, Asker(request), list_item_key(key, value), value)
+            _write(node, Asker(request), list_item_key(key, value), value)
         case client_api.Put(key=key, value=value):
-            _write(node, writes, Asker(request), key, value)
+            _write(node, Asker(request), key, value)
         case _:
-            node.out.append(Reply(request, client_api.Refused("nacos publishes and reads data items, nothing else")))
+            node.reply(request, client_api.Refused("nacos publishes and reads data items, nothing else"))
 
 
-def _write(node: NodeState, writes: Writes, asker: Asker, key: str, value: Any) -> None:
+def _write(node: NodeState, asker: Asker, key: str, value: Any) -> None:
     if node.stop_work or not key:
         _finish(node, asker, client_api.Refused(STOPPED if node.stop_work else "a data item needs a key"))
     elif node.leads():
         if value is None:
             _delete(node, asker, key)
         else:
-            _publish(node, writes, asker, key, value)
+            _publish(node, asker, key, value)
     else:
         leader = node.peers.leader_ip
-        if leader is None or asker.hops >= FORWARD_HOPS_MAX or not node.rules.forwards():
+        if leader is None or asker.hops >= FORWARD_HOPS_MAX or not node.rules.forwards:
             _finish(node, asker, client_api.NotLeader(None))
             return
         deadline = node.time + node.knobs.ns(FORWARD_TIMEOUT_MS)
-        number = writes.add(node, Waiting(asker, key, 0, None, deadline))
-        node.send(leader, Forward(number, key, value, asker.hops + 1))
+        number = node.writes.add(node, Waiting(asker, key, 0, None, deadline))
+        node.send(leader, m.Forward(number, key, value, asker.hops + 1))
+
+
+_REPLIES: Mapping[str, Callable[[str], client_api.ClientReply]] = {
+    "ok": lambda _: client_api.Ok(),
+    "not_leader": lambda _: client_api.NotLeader(None),
+    "unknown": client_api.Unknown,
+    "failed": client_api.Failed,
+    "refused": client_api.Refused,
+}
+"""How a forwarded write ended → what its client hears."""
 
 
 def _finish(node: NodeState, asker: Asker, reply: client_api.ClientReply) -> None:
     if asker.request is not None:
-        node.out.append(Reply(asker.request, reply))
+        node.reply(asker.request, reply)
         return
-    match reply:
-        case client_api.NotLeader():
-            answer = ForwardAnswer(asker.number, "not_leader")
-        case client_api.Unknown(why=why):
-            answer = ForwardAnswer(asker.number, "unknown", why)
-        case client_api.Failed(why=why):
-            answer = ForwardAnswer(asker.number, "failed", why)
-        case client_api.Refused(why=why):
-            answer = ForwardAnswer(asker.number, "refused", why)
-        case _:
-            answer = ForwardAnswer(asker.number, "ok")
-    node.answer(asker.src, asker.message, answer)
+    outcome: Any = reply.__struct_config__.tag
+    answer = m.ForwardAnswer(asker.number, outcome, getattr(reply, "why", ""))
+    node.out.append(Send(asker.src, answer, asker.message))
 
 
-def received_forward(node: NodeState, writes: Writes, src: str, message: int | None, body: Forward) -> None:
+def received_forward(node: NodeState, src: str, body: m.Forward) -> None:
     """A peer takes this node for the leader."""
-    _write(node, writes, Asker(None, src, message, body.number, body.hops), body.key, body.value)
+    _write(node, Asker(None, src, node.message, body.number, body.hops), body.key, body.value)
 
 
-def received_forward_answer(node: NodeState, writes: Writes, answer: ForwardAnswer) -> None:
+def received_forward_answer(node: NodeState, answer: m.ForwardAnswer) -> None:
     """Relay how a forwarded write ended."""
-    write = writes.waiting.get(answer.number)
+    write = node.writes.waiting.get(answer.number)
     if write is None or write.acks is not None:
         return
-    del writes.waiting[answer.number]
-    replies: dict[str, client_api.ClientReply] = {
-        "ok": client_api.Ok(),
-        "not_leader": client_api.NotLeader(None),
-        "unknown": client_api.Unknown(answer.why),
-        "failed": client_api.Failed(answer.why),
-        "refused": client_api.Refused(answer.why),
-    }
-    _finish(node, write.asker, replies[answer.outcome])
+    del node.writes.waiting[answer.number]
+    _finish(node, write.asker, _REPLIES[answer.outcome](answer.why))
 
 
-def forward_failed(node: NodeState, writes: Writes, number: int, error: str) -> None:
+def forward_failed(node: NodeState, number: int, error: str) -> None:
     """The forwarding call itself broke: the leader may or may not have got it."""
-    write = writes.waiting.get(number)
+    write = node.writes.waiting.get(number)
     if write is not None and write.acks is None:
-        del writes.waiting[number]
+        del node.writes.waiting[number]
         _finish(node, write.asker, client_api.Unknown(error))
 
 
 # --- the leader -------------------------------------------------------------------------------------------------
 
 
-def _publish(node: NodeState, writes: Writes, asker: Asker, key: str, value: Any) -> None:
+def _publish(node: NodeState, asker: Asker, key: str, value: Any) -> None:
     source = node.record()
-    datum = Datum(key, value, node.items.newest + 1)
+    datum = m.Datum(key, value, node.items.newest + 1)
     node.items.put(datum)
     if not node.knobs.leader_needs_majority_acks:
         node.reset_leader_due()
     node.set_term(source.term + node.knobs.term_jump, "publish")
     node.store(storage.write_datum(node.knobs.namespace, datum), with_term=True)
-    node.note("data_applied", key=key, timestamp=datum.timestamp, source=node.me)
+    node.trace("data_applied", key=key, timestamp=datum.timestamp, source=node.me)
     node.counters["publishes"] += 1
     deadline = node.time + node.knobs.ns(PUBLISH_TIMEOUT_MS)
     write = Waiting(asker, key, datum.timestamp, {node.me}, deadline)
-    number = writes.add(node, write)
-    node.send_others(DatumPublish(number, datum, source))
-    _complete_publish(node, writes, number, write)
+    number = node.writes.add(node, write)
+    node.send_others(m.DatumPublish(number, datum, source))
+    _complete_publish(node, number, write)
 
 
-def received_publish_ack(node: NodeState, writes: Writes, src: str, number: int) -> None:
+def received_publish_ack(node: NodeState, src: str, number: int) -> None:
     """One more node has the item."""
-    write = writes.waiting.get(number)
+    write = node.writes.waiting.get(number)
     if write is not None and write.acks is not None:
         write.acks.add(src)
-        _complete_publish(node, writes, number, write)
+        _complete_publish(node, number, write)
 
 
-def _complete_publish(node: NodeState, writes: Writes, number: int, write: Waiting) -> None:
+def _complete_publish(node: NodeState, number: int, write: Waiting) -> None:
     acks = write.acks or set()
     if len(acks) < node.rules.publish_majority(len(node.peers.peers)):
         return
-    del writes.waiting[number]
+    del node.writes.waiting[number]
     node.items.mark_acked(write.key)
     if node.knobs.leader_needs_majority_acks and node.local.state == "LEADER":
         node.reset_leader_due()
-    node.note("publish", ok=True, key=write.key, timestamp=write.timestamp, acks=sorted(acks))
-    node.note("commit", items=node.items.acked_count)
-    node.note("write_acked", key=write.key, timestamp=write.timestamp)
+    node.trace("publish", ok=True, key=write.key, timestamp=write.timestamp, acks=sorted(acks))
+    node.trace("commit", items=node.items.acked_count)
+    node.trace("write_acked", key=write.key, timestamp=write.timestamp)
     _finish(node, write.asker, client_api.Ok())
 
 
-def on_deadlines(node: NodeState, writes: Writes) -> None:
+def on_deadlines(node: NodeState) -> None:
     """Give up on the writes whose time is over; the leader keeps their items."""
-    for _, write in writes.expired(node):
+    for _, write in node.writes.expired(node):
         if write.acks is None:
             _finish(node, write.asker, client_api.Unknown("the leader did not answer"))
             continue
         node.counters["publishes_failed"] += 1
-        node.note("publish", ok=False, key=write.key, timestamp=write.timestamp, acks=sorted(write.acks))
+        node.trace("publish", ok=False, key=write.key, timestamp=write.timestamp, acks=sorted(write.acks))
         why = f"data publish failed, caused failed to notify majority, key={write.key}"
         _finish(node, write.asker, client_api.Unknown(why))
 
 
-def abandon_writes(node: NodeState, writes: Writes) -> None:
+def abandon_writes(node: NodeState) -> None:
     """The protocol stops: these writes get no other answer."""
-    for write in writes.clear():
+    for write in node.writes.clear():
         _finish(node, write.asker, client_api.Unknown(STOPPED))
     node.set_timer(TIMER, None)
 
@@ -261,7 +179,7 @@ def _delete(node: NodeState, asker: Asker, key: str) -> None:
     if not node.knobs.leader_needs_majority_acks:
         node.reset_leader_due()
     _forget(node, [key], source.ip)
-    node.send_others(DatumDelete(key, source))
+    node.send_others(m.DatumDelete(key, source))
     _finish(node, asker, client_api.Ok())
 
 
@@ -274,34 +192,34 @@ def received_delete_ack(node: NodeState) -> None:
 # --- the others -------------------------------------------------------------------------------------------------
 
 
-def received_publish(node: NodeState, src: str, message: int | None, body: DatumPublish) -> None:
+def received_publish(node: NodeState, src: str, body: m.DatumPublish) -> None:
     """Store an item of the leader, or refuse."""
     refusal = "received empty datum" if body.datum.value is None else _refusal(node, body.source)
     if refusal is not None:
-        node.refuse(src, message, CallError("publish", "illegal state", refusal, body.number))
+        node.answer_peer(src, m.CallError("publish", "illegal state", refusal, body.number))
         return
     node.reset_leader_due()
     node.items.put(body.datum)
     _catch_up_term(node, body.source.ip, body.source.term)
-    if node.rules.stores_item():
+    if node.rules.stores_item:
         node.store(storage.write_datum(node.knobs.namespace, body.datum), with_term=True)
-    node.note("data_applied", key=body.datum.key, timestamp=body.datum.timestamp, source=body.source.ip)
-    node.answer(src, message, PublishAck(body.number))
+    node.trace("data_applied", key=body.datum.key, timestamp=body.datum.timestamp, source=body.source.ip)
+    node.answer_peer(src, m.PublishAck(body.number))
 
 
-def received_delete(node: NodeState, src: str, message: int | None, body: DatumDelete) -> None:
+def received_delete(node: NodeState, src: str, body: m.DatumDelete) -> None:
     """Remove an item of the leader, or refuse."""
     refusal = _refusal(node, body.source)
     if refusal is not None:
-        node.refuse(src, message, CallError("delete", "illegal state", refusal))
+        node.answer_peer(src, m.CallError("delete", "illegal state", refusal))
         return
     node.reset_leader_due()
     _catch_up_term(node, body.source.ip, body.source.term)
     _forget(node, [body.key], body.source.ip)
-    node.answer(src, message, DeleteAck())
+    node.answer_peer(src, m.DeleteAck())
 
 
-def _refusal(node: NodeState, source: RaftPeer) -> str | None:
+def _refusal(node: NodeState, source: m.RaftPeer) -> str | None:
     if node.stop_work:
         return STOPPED
     if not (node.knobs.standalone or node.peers.is_leader(source.ip)):
@@ -335,28 +253,28 @@ def _forget(node: NodeState, keys: list[str], source: str) -> None:
     if gone:
         node.store(tuple(ops), with_term=True)
     for key in gone:
-        node.note("data_deleted", key=key, source=source)
+        node.trace("data_deleted", key=key, source=source)
 
 
 # --- the data half of a beat ------------------------------------------------------------------------------------
 
 
-def sync_from_beat(node: NodeState, sender: RaftPeer, stamps: tuple[DatumStamp, ...]) -> None:
+def sync_from_beat(node: NodeState, sender: m.RaftPeer, stamps: tuple[m.DatumStamp, ...]) -> None:
     """Fetch what is newer there, delete what is not there."""
     wanted = [stamp.key for stamp in stamps if node.items.is_older(stamp.key, stamp.timestamp)]
     for start in range(0, len(wanted), FETCH_BATCH_MAX):
-        node.send(sender.ip, DatumFetch(tuple(wanted[start : start + FETCH_BATCH_MAX]), sender.term))
+        node.send(sender.ip, m.DatumFetch(tuple(wanted[start : start + FETCH_BATCH_MAX]), sender.term))
     listed = {stamp.key for stamp in stamps}
     _forget(node, [key for key in node.items.keys() if key not in listed], sender.ip)  # noqa: SIM118 - not a mapping
 
 
-def received_fetch(node: NodeState, src: str, message: int | None, body: DatumFetch) -> None:
+def received_fetch(node: NodeState, src: str, body: m.DatumFetch) -> None:
     """Hand out items, in any role."""
     found = (node.items.get(key) for key in body.keys)
-    node.answer(src, message, FetchAnswer(tuple(datum for datum in found if datum is not None), body.term))
+    node.answer_peer(src, m.FetchAnswer(tuple(datum for datum in found if datum is not None), body.term))
 
 
-def received_fetched(node: NodeState, src: str, answer: FetchAnswer) -> None:
+def received_fetched(node: NodeState, src: str, answer: m.FetchAnswer) -> None:
     """Store the fetched items that are still newer; the term moves with each."""
     if node.stop_work:
         return
@@ -373,4 +291,4 @@ def received_fetched(node: NodeState, src: str, answer: FetchAnswer) -> None:
     if stored:
         node.store(tuple(ops), with_term=True)
     for datum in stored:
-        node.note("data_applied", key=datum.key, timestamp=datum.timestamp, source=src)
+        node.trace("data_applied", key=datum.key, timestamp=datum.timestamp, source=src)

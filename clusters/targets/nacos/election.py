@@ -28,40 +28,40 @@ def on_election_tick(node: NodeState) -> None:
         return
     if not node.rules.campaigns_as(local.state):
         return
-    node.note("leader_due", leader=node.peers.leader_ip)
-    if not node.rules.resets_before_campaign():
+    node.trace("leader_due", leader=node.peers.leader_ip)
+    if not node.rules.resets_before_campaign:
         send_vote(node)
     node.reset_leader_due()
     node.reset_heartbeat_due()
-    if node.rules.resets_before_campaign():
+    if node.rules.resets_before_campaign:
         send_vote(node)
 
 
 def send_vote(node: NodeState) -> None:
     """Open a round: forget all support, raise the term, vote for oneself, ask all others."""
     local = node.local
-    node.peers.reset(votes=node.rules.clears_votes())
+    node.peers.reset(votes=node.rules.clears_votes)
     node.set_term(local.term + 1, "campaign")
-    local.vote_for = node.me if node.rules.votes_for_itself() else None
+    local.vote_for = node.me if node.rules.votes_for_itself else None
     node.set_state("CANDIDATE", "campaign")
     snapshot = node.record()
     node.persist_vote()
     node.counters["campaigns"] += 1
-    node.note("campaign", vote_for=local.vote_for)
+    node.trace("campaign", vote_for=local.vote_for)
     node.send_others(VoteRequest(snapshot))
 
 
-def received_vote(node: NodeState, src: str, message: int | None, candidate: RaftPeer) -> None:
+def received_vote(node: NodeState, src: str, candidate: RaftPeer) -> None:
     """Answer a campaign: the larger term wins, nothing else is compared."""
     local = node.local
     own_term = local.term
     if node.stop_work:
         _decided(node, candidate, own_term, "error")
-        node.refuse(src, message, CallError("vote", "illegal state", STOPPED))
+        node.answer_peer(src, CallError("vote", "illegal state", STOPPED))
         return
     if not node.rules.knows_candidate(known=node.peers.contains(candidate.ip)):
         _decided(node, candidate, own_term, "error")
-        node.refuse(src, message, CallError("vote", "illegal state", f"can not find peer: {candidate.ip}"))
+        node.answer_peer(src, CallError("vote", "illegal state", f"can not find peer: {candidate.ip}"))
         return
     if not node.rules.grants(candidate_term=candidate.term, own_term=own_term, own_items=len(node.items)):
         if not local.vote_for:
@@ -70,21 +70,21 @@ def received_vote(node: NodeState, src: str, message: int | None, candidate: Raf
         if node.rules.refusal_resets_due():
             node.reset_leader_due()
         _decided(node, candidate, own_term, "refuse")
-        node.answer(src, message, VoteAnswer(node.record()))
+        node.answer_peer(src, VoteAnswer(node.record()))
         return
-    if node.rules.grant_resets_due():
+    if node.rules.grant_resets_due:
         node.reset_leader_due()
     node.set_state("FOLLOWER", "vote")
     local.vote_for = candidate.ip
-    if node.rules.adopts_term():
+    if node.rules.adopts_term:
         node.set_term(candidate.term, "vote")
     node.persist_vote()
     _decided(node, candidate, own_term, "grant")
-    node.answer(src, message, VoteAnswer(node.record()))
+    node.answer_peer(src, VoteAnswer(node.record()))
 
 
 def _decided(node: NodeState, candidate: RaftPeer, own_term: int, action: str) -> None:
-    node.note(
+    node.trace(
         "vote_decision",
         candidate=candidate.ip,
         candidate_term=candidate.term,
@@ -104,14 +104,14 @@ def received_vote_answer(node: NodeState, answer: RaftPeer) -> None:
         counts=lambda term: rules.counts(term, own_term=own_term),
         wins=lambda best, counted: rules.wins(best, peers=peers, counted=counted),
     )
-    node.note(
+    node.trace(
         "vote_answer",
         peer=answer.ip,
         peer_term=answer.term,
         vote_for=answer.vote_for,
         counted_for=answer.vote_for if answer.ip in decision.counted else None,
     )
-    node.note(
+    node.trace(
         "tally",
         counts=dict(sorted(decision.counts.items())),
         best=decision.best,
@@ -124,7 +124,7 @@ def received_vote_answer(node: NodeState, answer: RaftPeer) -> None:
     if decision.winner == node.me and decision.winner_was is not None and decision.winner_was != "LEADER":
         node.announce_state(decision.winner_was, "decide")
         voters = [ip for ip in decision.counted if node.peers.peers[ip].vote_for == node.me]
-        node.note(
+        node.trace(
             "elected",
             voters=voters,
             terms={ip: decision.counted[ip] for ip in voters},
@@ -132,12 +132,12 @@ def received_vote_answer(node: NodeState, answer: RaftPeer) -> None:
             majority=decision.majority,
         )
     if node.rules.announces(changed=decision.leader_changed):
-        node.note("leader_set", leader=decision.winner, cause="decide", own_term=node.local.term)
+        node.trace("leader_set", leader=decision.winner, cause="decide", own_term=node.local.term)
 
 
 def vote_call_failed(node: NodeState, peer: str, error: str | CallError) -> None:
     """Not OK, or no answer: logged and ignored."""
     text = error.text if isinstance(error, CallError) else error
-    node.note("vote_answer", peer=peer, peer_term=None, vote_for=None, counted_for=None, error=text)
-    if node.rules.counts_failed_call():
+    node.trace("vote_answer", peer=peer, peer_term=None, vote_for=None, counted_for=None, error=text)
+    if node.rules.counts_failed_call:
         received_vote_answer(node, RaftPeer(peer, node.me, node.local.term))

@@ -15,43 +15,37 @@ Source: docs/sources.md, nacos: ``RaftPeerSet``.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import msgspec
 
 from dethrone.clusters.targets.nacos.messages import RaftPeer, State
 
 
-class PeerRecord:
-    """One node's last known copy of one peer. Equality of peers is equality of ``ip``."""
+class PeerRecord(msgspec.Struct, eq=False):
+    """One node's last known copy of one peer."""
 
-    def __init__(self, ip: str) -> None:
-        self.ip = ip
-        self.vote_for: str | None = None
-        self.term = 0
-        self.leader_due_ms = 0
-        self.heartbeat_due_ms = 0
-        self.state: State = "FOLLOWER"
+    ip: str
+    vote_for: str | None = None
+    term: int = 0
+    leader_due_ms: int = 0
+    heartbeat_due_ms: int = 0
+    state: State = "FOLLOWER"
 
     @classmethod
     def of(cls, record: RaftPeer) -> PeerRecord:
         """A copy of a record from the wire. An empty ``voteFor`` is none."""
-        peer = cls(record.ip)
+        peer = cls(*msgspec.structs.astuple(record))
         peer.vote_for = record.vote_for or None
-        peer.term = record.term
-        peer.leader_due_ms = record.leader_due_ms
-        peer.heartbeat_due_ms = record.heartbeat_due_ms
-        peer.state = record.state
         return peer
 
     def record(self) -> RaftPeer:
         """A frozen copy for the wire."""
-        return RaftPeer(
-            ip=self.ip,
-            vote_for=self.vote_for,
-            term=self.term,
-            leader_due_ms=self.leader_due_ms,
-            heartbeat_due_ms=self.heartbeat_due_ms,
-            state=self.state,
-        )
+        return RaftPeer(*msgspec.structs.astuple(self))
+
+    def shown(self) -> dict[str, Any]:
+        """For the observer record, which names it."""
+        return {name: value for name, value in msgspec.structs.asdict(self).items() if name != "ip"}
 
 
 class Decision(NamedTuple):

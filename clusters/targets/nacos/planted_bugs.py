@@ -21,11 +21,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from dethrone.clusters.targets.kit import by
+from dethrone.clusters.targets.kit.files import Unreadable
 from dethrone.clusters.targets.kit.mutants import mutant
 from dethrone.clusters.targets.nacos.knobs import HEARTBEAT_INTERVAL_MS, LEADER_TIMEOUT_MS, RANDOM_MS, TICK_PERIOD_MS
 from dethrone.clusters.targets.nacos.messages import State
 from dethrone.clusters.targets.nacos.rules import ANSWERED, STORED, Rules
-from dethrone.clusters.targets.nacos.storage import Damaged, Meta
+from dethrone.clusters.targets.nacos.storage import Meta
 from dethrone.harness.core.rng import Rng
 
 _CURRENT = {"count_current_term_only": "true"}
@@ -44,7 +45,7 @@ class UnreadableMeansFresh(Rules):
     def loads_meta(self, load: Callable[[], Meta]) -> Meta:
         try:
             return load()
-        except Damaged:
+        except Unreadable:
             return Meta()
 
 
@@ -141,15 +142,3 @@ class MoreBeats(Rules):
 class HalfTicks(Rules):  # A first due a little earlier
     def first_leader_due_ms(self, rng: Rng) -> int:
         return max(0, super().first_leader_due_ms(rng) - TICK_PERIOD_MS)
-
-
-@mutant("harmless-more-notes", says="says who leads with every answer")
-class SaysItEachTime(Rules):  # More lines in the trace
-    def announces(self, *, changed: bool) -> bool:
-        return True
-
-
-@mutant("harmless-keeps-former", says="never asks for the record of a former leader")
-class KeepsFormer(Rules):  # Never asks a former leader for its record
-    def refreshes_former(self) -> bool:
-        return False

@@ -8,13 +8,15 @@ that.
 Source: docs/sources.md, nacos: ``RaftCore`` and ``RaftPeerSet``.
 """
 
+# ruff: noqa: ARG002 - a broken rule may look at what the honest one ignores
+
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Literal
 
 from dethrone.clusters.targets.kit import by
-from dethrone.clusters.targets.kit.mutants import mutant
+from dethrone.clusters.targets.kit.mutants import Switched, mutant
 from dethrone.clusters.targets.nacos.knobs import (
     HEARTBEAT_INTERVAL_MS,
     LEADER_TIMEOUT_MS,
@@ -50,30 +52,23 @@ class Rules:
         """Until the first campaign after a start."""
         return rng.below(LEADER_TIMEOUT_MS)
 
-    def first_heartbeat_due_ms(self, rng: Rng) -> int:
-        """Until the first beat after a start."""
-        return rng.below(HEARTBEAT_INTERVAL_MS)
-
     def leader_due_ms(self, rng: Rng) -> int:
         """Until the next campaign, after a reset."""
         return LEADER_TIMEOUT_MS + rng.below(RANDOM_MS)
 
     def heartbeat_due_ms(self, rng: Rng) -> int:
         """Until the next beat, after a reset: not random."""
-        del rng
         return HEARTBEAT_INTERVAL_MS
 
     def works(self, *, stop_work: bool, ready: bool) -> bool:
         """Whether the tasks do anything."""
         return ready and not stop_work
 
-    def stops_at_switch(self) -> bool:
-        """Whether the protocol ends when the cluster runs the new version."""
-        return True
+    stops_at_switch = True
+    """Whether the protocol ends when the cluster runs the new version."""
 
     def start_state(self, meta: Meta, *, me: str) -> State:
         """The state after a start: a follower, regardless of its earlier role."""
-        del meta, me
         return "FOLLOWER"
 
     @mutant("52-timers-on-wall-clock", answers="wall", says="ticks by the wall clock", caught_by=(by.OWED,))
@@ -87,27 +82,21 @@ class Rules:
         """Term and vote as stored; an unreadable file stops the node."""
         return load()
 
-    @mutant(
+    waits_for_disk = Switched(
         "02-answer-before-persist",
-        answers=False,
         says="answers a vote request before the vote is on disk",
         caught_by=(by.VOTE, by.DURABLE),
         needs=STORED,
     )
-    def waits_for_disk(self) -> bool:
-        """Whether what rests on a write waits for it."""
-        return True
+    """Whether what rests on a write waits for it."""
 
-    @mutant(
+    syncs = Switched(
         "05-vote-not-synced",
-        answers=False,
         says="replaces the file without fsync",
         caught_by=(by.VOTE, by.DURABLE),
         needs=STORED,
     )
-    def syncs(self) -> bool:
-        """Whether a new file is synced before it takes its place."""
-        return True
+    """Whether a new file is synced before it takes its place."""
 
     @mutant(
         "06-delete-then-rename",
@@ -140,29 +129,23 @@ class Rules:
 
     def may_campaign(self, *, leader: str | None) -> bool:
         """A due that ran out opens a campaign in every state, regardless of a known leader."""
-        del leader
         return True
 
     def campaigns_as(self, state: State) -> bool:
         """A leader campaigns, too, once nothing has put its due off."""
-        del state
         return True
 
-    def resets_before_campaign(self) -> bool:
-        """Both counters are reset before votes are asked for, and travel so in the request."""
-        return True
+    resets_before_campaign = True
+    """Both counters are reset before votes are asked for, and travel so in the request."""
 
-    def clears_votes(self) -> bool:
-        """A campaign forgets whom the known records supported."""
-        return True
+    clears_votes = True
+    """A campaign forgets whom the known records supported."""
 
-    def votes_for_itself(self) -> bool:
-        """A campaign's own vote is for itself, before any node is asked."""
-        return True
+    votes_for_itself = True
+    """A campaign's own vote is for itself, before any node is asked."""
 
-    def counts_failed_call(self) -> bool:
-        """A vote call that failed is logged and nothing else."""
-        return False
+    counts_failed_call = False
+    """A vote call that failed is logged and nothing else."""
 
     # --- votes --------------------------------------------------------------------------------------------------
 
@@ -172,12 +155,10 @@ class Rules:
 
     def grants(self, *, candidate_term: int, own_term: int, own_items: int) -> bool:
         """The larger term wins; data is not compared."""
-        del own_items
         return candidate_term > own_term
 
-    def adopts_term(self) -> bool:
-        """A grant adopts the candidate's term with the vote."""
-        return True
+    adopts_term = True
+    """A grant adopts the candidate's term with the vote."""
 
     @mutant(
         "31-any-request-resets-due",
@@ -189,9 +170,8 @@ class Rules:
         """A refusal puts nothing off."""
         return False
 
-    def grant_resets_due(self) -> bool:
-        """A grant puts off the own campaign."""
-        return True
+    grant_resets_due = True
+    """A grant puts off the own campaign."""
 
     def majority(self, peers: int) -> int:
         """How many records must name a peer, and how many nodes must have a write."""
@@ -203,13 +183,13 @@ class Rules:
 
     def wins(self, best: int, *, peers: int, counted: int) -> bool:
         """Whether the best-named peer leads. ``counted``: records that name a candidate."""
-        del counted
         return best >= self.majority(peers)
 
     def publish_majority(self, peers: int) -> int:
         """How many nodes must have a write before it is fine."""
         return self.majority(peers)
 
+    @mutant("harmless-more-notes", answers=True, says="says who leads with every answer")
     def announces(self, *, changed: bool) -> bool:
         """A leader that was found by counting is noted once per change."""
         return changed
@@ -252,20 +232,16 @@ class Rules:
         """An accepted beat turns every other node into a follower labelled with the sender."""
         return state != "FOLLOWER"
 
-    def beat_resets_dues(self) -> bool:
-        """An accepted beat puts off the own campaign and the own beat."""
-        return True
+    beat_resets_dues = True
+    """An accepted beat puts off the own campaign and the own beat."""
 
-    def refreshes_former(self) -> bool:
-        """Records that still say LEADER are fetched again when another node leads."""
-        return True
+    refreshes_former = Switched("harmless-keeps-former", says="never asks for the record of a former leader")
+    """Records that still say LEADER are fetched again when another node leads."""
 
     # --- writes -------------------------------------------------------------------------------------------------
 
-    def forwards(self) -> bool:
-        """A node that does not lead hands a client's write on."""
-        return True
+    forwards = True
+    """A node that does not lead hands a client's write on."""
 
-    def stores_item(self) -> bool:
-        """A published item is on the disk of every node that acknowledged it."""
-        return True
+    stores_item = True
+    """A published item is on the disk of every node that acknowledged it."""

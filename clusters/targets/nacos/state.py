@@ -12,23 +12,25 @@ from __future__ import annotations
 
 from typing import Any
 
+from dethrone.clusters.targets.kit.core import KitNode
 from dethrone.clusters.targets.nacos import storage
 from dethrone.clusters.targets.nacos.items import Items
 from dethrone.clusters.targets.nacos.knobs import Knobs
-from dethrone.clusters.targets.nacos.messages import CallError, NacosAnswer, NacosRequest, RaftPeer, State
+from dethrone.clusters.targets.nacos.messages import NacosAnswer, NacosRequest, RaftPeer, State
 from dethrone.clusters.targets.nacos.peers import PeerRecord, RaftPeerSet
 from dethrone.clusters.targets.nacos.rules import Rules
-from dethrone.harness.core.clock import Clocks, Ns
-from dethrone.harness.core.machine import Await, Disk, DiskOp, Effect, Note, Send, SetTimer
-from dethrone.harness.core.rng import Rng
+from dethrone.clusters.targets.nacos.writes import Writes
+from dethrone.harness.core.clock import Ns
+from dethrone.harness.core.machine import Await, DiskOp, Note, Send, SetTimer
 
 STOPPED = "old raft protocol already stop work"
 
 
-class NodeState:
+class NodeState(KitNode):
     """Everything that one node knows. Fields may be looked at; the verbs below change them."""
 
     def __init__(self, *, node: str, members: tuple[str, ...], knobs: Knobs, rules: Rules) -> None:
+        super().__init__()
         self.knobs = knobs
         self.rules = rules
         self.peers = RaftPeerSet(node, members, majority=rules.majority)
@@ -42,12 +44,10 @@ class NodeState:
         """What is certainly on the disk."""
         self.counters = {"campaigns": 0, "beats_sent": 0, "beat_failures": 0, "publishes": 0, "publishes_failed": 0}
         self.next_number = 0
-        self._disk_token = 0
+        self.writes = Writes()
+        self.message: int | None = None
+        """Of the message being handled, if it is a peer's request: what its answer names."""
         self._meta_tokens: dict[int, storage.Meta] = {}
-        # The core sets these for each event.
-        self.now = Clocks(0, 0)
-        self.rng = Rng(0)
-        self.out: list[Effect] = []
 
     # --- looking ------------------------------------------------------------------------------------------------
 
@@ -68,7 +68,7 @@ class NodeState:
     @property
     def time(self) -> Ns:
         """The present moment on the timers' clock."""
-        return self.now.wall if self.rules.clock() == "wall" else self.now.mono
+        return self.wall if self.rules.clock() == "wall" else self.mono
 
     def leads(self) -> bool:
         """Whether the write path takes this node for the leader: by the ``leader`` field, not by the role."""
@@ -76,29 +76,20 @@ class NodeState:
 
     # --- saying -------------------------------------------------------------------------------------------------
 
-    def note(self, name: str, /, **data: Any) -> None:
+    def trace(self, name: str, /, **data: Any) -> None:
         """A trace event with the node's term and role of this moment."""
         local = self.peers.local
         self.out.append(Note(name, local.term, local.state, data))
 
-    def send(self, to: str, body: NacosRequest) -> None:
-        """Ask a peer."""
-        self.out.append(Send(to, body))
+    def send_others(self, body: NacosRequest) -> None:
+        """Ask every other member."""
+        for ip in self.peers.peers:
+            if ip != self.me:
+                self.send(ip, body)
 
-    def send_others(self, body: NacosRequest) -> int:
-        """Ask every other member; how many that are."""
-        others = [ip for ip in self.peers.peers if ip != self.me]
-        for ip in others:
-            self.out.append(Send(ip, body))
-        return len(others)
-
-    def answer(self, to: str, message: int | None, body: NacosAnswer) -> None:
-        """Answer a peer's request."""
-        self.out.append(Send(to, body, message))
-
-    def refuse(self, to: str, message: int | None, error: CallError) -> None:
-        """Answer a peer's request with an HTTP error."""
-        self.answer(to, message, error)
+    def answer_peer(self, to: str, body: NacosAnswer) -> None:
+        """Answer the peer's request that is being handled."""
+        self.out.append(Send(to, body, self.message))
 
     def set_timer(self, name: str, at: int | None) -> None:
         """(Re)arm or cancel a timer on the rules' clock, the monotonic one."""
@@ -116,23 +107,23 @@ class NodeState:
     def announce_state(self, was: State, cause: str) -> None:
         """Note that the own role is no longer ``was``."""
         state = self.local.state
-        self.note("state_change", was=was, to=state, cause=cause)
-        self.note("role_change", was=was, to=state, cause=cause)
+        self.trace("state_change", was=was, to=state, cause=cause)
+        self.trace("role_change", was=was, to=state, cause=cause)
         if was == "LEADER":
-            self.note("step_down", cause=cause)
+            self.trace("step_down", cause=cause)
 
     def set_term(self, term: int, cause: str) -> None:
         """Change the own term and note it."""
         was = self.local.term
         if was != term:
             self.local.term = term
-            self.note("term_change", was=was, to=term, cause=cause)
+            self.trace("term_change", was=was, to=term, cause=cause)
 
     def relabel(self, vote_for: str, cause: str) -> None:
         """Set the own ``voteFor`` by a rule that is no vote."""
         was = self.local.vote_for
         self.local.vote_for = vote_for
-        self.note("relabel", was=was, vote_for=vote_for, cause=cause)
+        self.trace("relabel", was=was, vote_for=vote_for, cause=cause)
 
     def reset_leader_due(self) -> None:
         """15 to 20 s until the next campaign."""
@@ -149,18 +140,17 @@ class NodeState:
         if with_term:
             rules = self.rules
             ops += storage.write_meta(
-                self._current_meta(), sync=rules.syncs(), delete_first=rules.deletes_first() and bool(self.meta.term)
+                self._current_meta(), sync=rules.syncs, delete_first=rules.deletes_first() and bool(self.meta.term)
             )
         if not ops:
             return
-        self._disk_token += 1
-        self.out.append(Disk(self._disk_token, ops))
-        if self.rules.waits_for_disk():
-            self.out.append(Await(self._disk_token))
+        token = self.batch(ops)
+        if self.rules.waits_for_disk:
+            self.out.append(Await(token))
         if with_term:
-            self.meta = self._meta_tokens[self._disk_token] = self._current_meta()
-            self.note("term_persisted", stored_term=self.meta.term)
-            self.note("persisted", stored_term=self.meta.term, voted_for=self.meta.vote_for)
+            self.meta = self._meta_tokens[token] = self._current_meta()
+            self.trace("term_persisted", stored_term=self.meta.term)
+            self.trace("persisted", stored_term=self.meta.term, voted_for=self.meta.vote_for)
 
     def persist_vote(self) -> None:
         """With the knob of that name: have term and ``voteFor`` on disk before anything later leaves."""

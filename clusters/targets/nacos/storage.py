@@ -3,7 +3,7 @@
 Guarantees: every file is written under a temporary name, synced, renamed and synced again, so a reader finds the old or
 the new content, never a part. The term is written when a data item is published, deleted or synchronised, and at no
 other time (with the knob ``persist_vote`` also before a vote leaves, and with ``voteFor``). A file that cannot be read
-or decoded raises ``Damaged``: the node then stops rather than guess.
+or decoded raises ``Unreadable``: the node then stops rather than guess.
 
 Out of scope: durability of deletions beyond what the file system gives; the next beat deletes again.
 
@@ -14,14 +14,14 @@ File names are percent-encoded keys; keys too long for a name get a digest inste
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
 from typing import NamedTuple
 from urllib.parse import quote
 
 import msgspec
 
+from dethrone.clusters.targets.kit.files import Unreadable, file_of, replace_ops, unsynced
 from dethrone.clusters.targets.nacos.messages import Datum
-from dethrone.harness.core.machine import DiskImage, DiskOp, Fsync, Rename, Unlink, Write
+from dethrone.harness.core.machine import DiskImage, DiskOp, Rename, Unlink, Write
 
 ROOT = "data/naming/data/"
 META = ROOT + "meta.properties"
@@ -30,22 +30,11 @@ _NAME_MAX = 200
 _DATUM = msgspec.json.Decoder(Datum)
 
 
-class Damaged(Exception):  # noqa: N818 - reads as the state that it reports
-    """A file exists, but a node cannot start from its content."""
-
-
 class Meta(NamedTuple):
     """The content of meta.properties. ``vote_for`` is None unless it was written under ``persist_vote``."""
 
     term: int = 0
     vote_for: str | None = None
-
-
-class Loaded(NamedTuple):
-    """Everything found at a start."""
-
-    datums: tuple[Datum, ...]
-    meta: Meta
 
 
 def datum_path(namespace: str, key: str) -> str:
@@ -58,7 +47,7 @@ def datum_path(namespace: str, key: str) -> str:
 
 def write_datum(namespace: str, datum: Datum) -> tuple[DiskOp, ...]:
     """Store one item."""
-    return _replace(datum_path(namespace, datum.key), msgspec.json.encode(datum))
+    return replace_ops(datum_path(namespace, datum.key), msgspec.json.encode(datum))
 
 
 def delete_datum(namespace: str, key: str) -> tuple[DiskOp, ...]:
@@ -68,9 +57,9 @@ def delete_datum(namespace: str, key: str) -> tuple[DiskOp, ...]:
 
 def write_meta(meta: Meta, *, sync: bool = True, delete_first: bool = False) -> tuple[DiskOp, ...]:
     """Store the term (and the vote, if there is one to store). The flags are mistakes that variants make."""
-    ops = _replace(META, format_meta(meta))
-    if not sync:
-        ops = tuple(op for op in ops if not isinstance(op, Fsync))
+    text = f"term={meta.term}\n" + ("" if meta.vote_for is None else f"voteFor={meta.vote_for}\n")
+    ops = replace_ops(META, text.encode())
+    ops = ops if sync else unsynced(ops)
     return (Unlink(META), *ops) if delete_first else ops
 
 
@@ -79,20 +68,12 @@ def delete_meta() -> tuple[DiskOp, ...]:
     return (Unlink(META),)
 
 
-def format_meta(meta: Meta) -> bytes:
-    """The properties file as bytes."""
-    text = f"term={meta.term}\n"
-    if meta.vote_for is not None:
-        text += f"voteFor={meta.vote_for}\n"
-    return text.encode()
-
-
 def parse_meta(content: bytes) -> Meta:
-    """Read a properties file; raises Damaged."""
+    """Read a properties file; raises Unreadable."""
     try:
         lines = content.decode().splitlines()
     except UnicodeDecodeError as error:
-        raise Damaged(f"{META} is not text") from error
+        raise Unreadable(f"{META} is not text") from error
     found: dict[str, str] = {}
     for line in lines:
         text = line.strip()
@@ -101,30 +82,26 @@ def parse_meta(content: bytes) -> Meta:
             found[name.strip()] = value.strip()
     term = found.get("term", "0")
     if not (term.isascii() and term.isdigit()):
-        raise Damaged(f"{META} holds no term")
+        raise Unreadable(f"{META} holds no term")
     return Meta(int(term), found.get("voteFor") or None)
 
 
-def load(disk: DiskImage, namespace: str, *, meta: Callable[[], Meta] | None = None) -> Loaded:
-    """Everything stored, data items first; raises Damaged. Half-written scratch files are passed over.
-
-    ``meta``: how the term is loaded; None: by `load_meta`.
-    """
+def load_datums(disk: DiskImage, namespace: str) -> list[Datum]:
+    """All data items, in publish order; raises Unreadable. Half-written scratch files are passed over."""
     folder = f"{ROOT}{namespace}/"
     datums = []
     for path in sorted(disk):
         if path.startswith(folder) and not path.endswith(_SCRATCH):
             try:
-                datums.append(_DATUM.decode(_content(disk, path)))
+                datums.append(_DATUM.decode(file_of(disk, path) or b""))
             except msgspec.DecodeError as error:
-                raise Damaged(f"{path} holds no data item") from error
-    datums.sort(key=lambda datum: (datum.timestamp, datum.key))
-    return Loaded(tuple(datums), meta() if meta is not None else load_meta(disk))
+                raise Unreadable(f"{path} holds no data item") from error
+    return sorted(datums, key=lambda datum: (datum.timestamp, datum.key))
 
 
 def load_meta(disk: DiskImage) -> Meta:
-    """The stored term, 0 where there is none; raises Damaged."""
-    return parse_meta(_content(disk, META)) if META in disk else Meta()
+    """The stored term, 0 where there is none; raises Unreadable."""
+    return parse_meta(file_of(disk, META) or b"")
 
 
 def meta_written(ops: tuple[DiskOp, ...]) -> Meta | None:
@@ -137,20 +114,3 @@ def meta_written(ops: tuple[DiskOp, ...]) -> Meta | None:
         elif isinstance(op, Rename) and op.dst == META and op.src in scratch:
             written = parse_meta(scratch[op.src])
     return written
-
-
-def _content(disk: Mapping[str, bytes | str], path: str) -> bytes:
-    content = disk[path]
-    if isinstance(content, str):
-        raise Damaged(f"{path} is {content}")
-    return content
-
-
-def _replace(path: str, content: bytes) -> tuple[DiskOp, ...]:
-    scratch = path + _SCRATCH
-    return (
-        Write(scratch, content, offset=0, truncate=True),
-        Fsync(scratch),
-        Rename(scratch, path),
-        Fsync(path),
-    )

@@ -32,30 +32,7 @@ from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
 import msgspec
 
-from dethrone.clusters.targets.nacos.messages import (
-    BeatAnswer,
-    BeatRequest,
-    Call,
-    CallError,
-    Datum,
-    DatumDelete,
-    DatumFetch,
-    DatumPublish,
-    DatumStamp,
-    DeleteAck,
-    ErrorKind,
-    FetchAnswer,
-    Forward,
-    ForwardAnswer,
-    NacosAnswer,
-    NacosRequest,
-    PeerAnswer,
-    PeerRequest,
-    PublishAck,
-    RaftPeer,
-    VoteAnswer,
-    VoteRequest,
-)
+from dethrone.clusters.targets.nacos import messages as m
 
 VOTE = "/v1/ns/raft/vote"
 BEAT = "/v1/ns/raft/beat"
@@ -79,6 +56,14 @@ _METHODS = {
 }
 
 
+_RECORDS: Mapping[type, type[m.VoteAnswer | m.BeatAnswer | m.PeerAnswer]] = {
+    m.VoteRequest: m.VoteAnswer,
+    m.BeatRequest: m.BeatAnswer,
+    m.PeerRequest: m.PeerAnswer,
+}
+"""Request → the answer to it that is a record."""
+
+
 class BadRequest(ValueError):  # noqa: N818 - named like the status that it becomes
     """A request that no rule can be applied to; ``status`` is 400, 404 or 405."""
 
@@ -88,8 +73,8 @@ class BadRequest(ValueError):  # noqa: N818 - named like the status that it beco
 
 
 class _Beat(msgspec.Struct, frozen=True):
-    peer: RaftPeer
-    datums: tuple[DatumStamp, ...] = ()
+    peer: m.RaftPeer
+    datums: tuple[m.DatumStamp, ...] = ()
 
 
 class _BeatPacket(msgspec.Struct, frozen=True):
@@ -97,8 +82,8 @@ class _BeatPacket(msgspec.Struct, frozen=True):
 
 
 class _Publication(msgspec.Struct, frozen=True):
-    datum: Datum
-    source: RaftPeer
+    datum: m.Datum
+    source: m.RaftPeer
 
 
 class _Key(msgspec.Struct, frozen=True):
@@ -107,7 +92,7 @@ class _Key(msgspec.Struct, frozen=True):
 
 class _Removal(msgspec.Struct, frozen=True):
     datum: _Key
-    source: RaftPeer
+    source: m.RaftPeer
 
 
 class _Write(msgspec.Struct, frozen=True):
@@ -123,31 +108,31 @@ class _Ended(msgspec.Struct, frozen=True):
 # --- requests ---------------------------------------------------------------------------------------------------
 
 
-def request(body: NacosRequest) -> tuple[str, str, Headers, bytes]:
+def request(body: m.NacosRequest) -> tuple[str, str, Headers, bytes]:
     """Method, path with query, headers and bytes of a call."""
     match body:
-        case VoteRequest(vote=vote):
+        case m.VoteRequest(vote=vote):
             return "POST", VOTE, _FORM, urlencode({"vote": msgspec.json.encode(vote).decode()}).encode()
-        case BeatRequest(peer=peer, datums=datums):
+        case m.BeatRequest(peer=peer, datums=datums):
             return "POST", BEAT, _GZIP, _gzip(msgspec.json.encode(_BeatPacket(_Beat(peer, datums))))
-        case PeerRequest():
+        case m.PeerRequest():
             return "GET", PEER, {}, b""
-        case DatumFetch(keys=keys, term=term):
+        case m.DatumFetch(keys=keys, term=term):
             listed = ",".join(quote(key, safe="") for key in keys)
             return "GET", _path(DATUM, keys=listed, term=term), {}, b""
-        case DatumPublish(number=number, datum=datum, source=source):
+        case m.DatumPublish(number=number, datum=datum, source=source):
             path = _path(COMMIT, key=datum.key, number=number)
             return "POST", path, _JSON, msgspec.json.encode(_Publication(datum, source))
-        case DatumDelete(key=key, source=source):
+        case m.DatumDelete(key=key, source=source):
             return "DELETE", COMMIT, _JSON, msgspec.json.encode(_Removal(_Key(key), source))
-        case Forward(number=number, key=key, value=None, hops=hops):
+        case m.Forward(number=number, key=key, value=None, hops=hops):
             return "DELETE", _path(DATUM, key=key, number=number, hops=hops), {}, b""
-        case Forward(number=number, key=key, value=value, hops=hops):
+        case m.Forward(number=number, key=key, value=value, hops=hops):
             path = _path(DATUM, key=key, number=number, hops=hops)
             return "POST", path, _JSON, msgspec.json.encode(_Write(key, value))
 
 
-def parse_request(method: str, path: str, headers: Headers, content: bytes) -> NacosRequest:  # noqa: ARG001
+def parse_request(method: str, path: str, headers: Headers, content: bytes) -> m.NacosRequest:  # noqa: ARG001
     """The message that a call is; raises BadRequest. As in the original, the bytes themselves show compression."""
     try:
         parts = urlsplit(path)
@@ -162,37 +147,37 @@ def parse_request(method: str, path: str, headers: Headers, content: bytes) -> N
     content = _unzip(content)
     match method, parts.path:
         case _, "/v1/ns/raft/vote":
-            return VoteRequest(_decode(_form(content, "vote"), RaftPeer))
+            return m.VoteRequest(_decode(_form(content, "vote"), m.RaftPeer))
         case _, "/v1/ns/raft/beat":
             beat = _decode(content, _BeatPacket).beat
-            return BeatRequest(beat.peer, beat.datums)
+            return m.BeatRequest(beat.peer, beat.datums)
         case _, "/v1/ns/raft/peer":
-            return PeerRequest()
+            return m.PeerRequest()
         case "POST", "/v1/ns/raft/datum/commit":
             publication = _decode(content, _Publication)
-            return DatumPublish(_integer(query, "number"), publication.datum, publication.source)
+            return m.DatumPublish(_integer(query, "number"), publication.datum, publication.source)
         case "DELETE", "/v1/ns/raft/datum/commit":
             removal = _decode(content, _Removal)
-            return DatumDelete(removal.datum.key, removal.source)
+            return m.DatumDelete(removal.datum.key, removal.source)
         case "GET", _:
             listed = _given(query, "keys")
             keys = tuple(unquote(key) for key in listed.split(",")) if listed else ()
-            return DatumFetch(keys, _integer(query, "term"))
+            return m.DatumFetch(keys, _integer(query, "term"))
         case "DELETE", _:
-            return Forward(_integer(query, "number"), _given(query, "key"), None, _integer(query, "hops"))
+            return m.Forward(_integer(query, "number"), _given(query, "key"), None, _integer(query, "hops"))
         case _:
             write = _decode(content, _Write)
             if write.value is None:
                 raise BadRequest(400, "a write needs a value")
-            return Forward(_integer(query, "number"), write.key, write.value, _integer(query, "hops"))
+            return m.Forward(_integer(query, "number"), write.key, write.value, _integer(query, "hops"))
 
 
-def sender(body: NacosRequest) -> str | None:
+def sender(body: m.NacosRequest) -> str | None:
     """The name that a request's record gives as its ``ip``; None for a call that carries no record."""
     match body:
-        case VoteRequest(vote=record) | BeatRequest(peer=record):
+        case m.VoteRequest(vote=record) | m.BeatRequest(peer=record):
             return record.ip
-        case DatumPublish(source=record) | DatumDelete(source=record):
+        case m.DatumPublish(source=record) | m.DatumDelete(source=record):
             return record.ip
         case _:
             return None
@@ -201,73 +186,61 @@ def sender(body: NacosRequest) -> str | None:
 # --- answers ----------------------------------------------------------------------------------------------------
 
 
-def response(body: NacosAnswer) -> tuple[int, Headers, bytes]:
+def response(body: m.NacosAnswer) -> tuple[int, Headers, bytes]:
     """Status, headers and bytes of an answer."""
     match body:
-        case VoteAnswer(peer=peer) | BeatAnswer(peer=peer) | PeerAnswer(peer=peer):
+        case m.VoteAnswer(peer=peer) | m.BeatAnswer(peer=peer) | m.PeerAnswer(peer=peer):
             return 200, _JSON, msgspec.json.encode(peer)
-        case FetchAnswer(datums=datums):
+        case m.FetchAnswer(datums=datums):
             return 200, _JSON, msgspec.json.encode(datums)
-        case PublishAck() | DeleteAck() | ForwardAnswer(outcome="ok"):
+        case m.PublishAck() | m.DeleteAck() | m.ForwardAnswer(outcome="ok"):
             return 200, _TEXT, b"ok"
-        case ForwardAnswer(outcome=outcome, why=why):
+        case m.ForwardAnswer(outcome=outcome, why=why):
             return 500, _JSON, msgspec.json.encode(_Ended(outcome, why))
-        case CallError(error=error, text=text):
+        case m.CallError(error=error, text=text):
             return 500, _TEXT, f"{error}: {text}".encode()
 
 
-def parse_response(asked: NacosRequest, status: int, headers: Headers, content: bytes) -> NacosAnswer:  # noqa: ARG001
+def parse_response(asked: m.NacosRequest, status: int, headers: Headers, content: bytes) -> m.NacosAnswer:  # noqa: ARG001
     """The answer to ``asked``. Anything that is not a proper answer is ``CallError``."""
     try:
         content = _unzip(content)
         if status != 200:  # the original's "not OK"
             return _refused(asked, content)
         match asked:
-            case VoteRequest():
-                return VoteAnswer(_decode(content, RaftPeer))
-            case BeatRequest():
-                return BeatAnswer(_decode(content, RaftPeer))
-            case PeerRequest():
-                return PeerAnswer(_decode(content, RaftPeer))
-            case DatumFetch(term=term):
-                return FetchAnswer(_decode(content, tuple[Datum, ...]), term)
-            case DatumPublish(number=number):
-                return PublishAck(number)
-            case DatumDelete():
-                return DeleteAck()
-            case Forward(number=number):
-                return ForwardAnswer(number, "ok")
+            case m.VoteRequest() | m.BeatRequest() | m.PeerRequest():
+                return _RECORDS[type(asked)](_decode(content, m.RaftPeer))
+            case m.DatumFetch(term=term):
+                return m.FetchAnswer(_decode(content, tuple[m.Datum, ...]), term)
+            case m.DatumPublish(number=number):
+                return m.PublishAck(number)
+            case m.DatumDelete():
+                return m.DeleteAck()
+            case m.Forward(number=number):
+                return m.ForwardAnswer(number, "ok")
     except BadRequest as error:
         return _error(asked, "illegal argument", f"malformed answer: {error}")
 
 
-def _refused(asked: NacosRequest, content: bytes) -> NacosAnswer:
-    if isinstance(asked, Forward) and content.startswith(b"{"):
+def _refused(asked: m.NacosRequest, content: bytes) -> m.NacosAnswer:
+    if isinstance(asked, m.Forward) and content.startswith(b"{"):
         ended = _decode(content, _Ended)
         match ended.outcome:
             case "not_leader" | "unknown" | "failed" | "refused" as outcome:
-                return ForwardAnswer(asked.number, outcome, ended.why)
+                return m.ForwardAnswer(asked.number, outcome, ended.why)
             case _:
                 raise BadRequest(400, f"unknown outcome {ended.outcome!r}")
     text = content.decode(errors="replace")
-    for kind in get_args(ErrorKind):
+    for kind in get_args(m.ErrorKind):
         if text.startswith(f"{kind}: "):
             return _error(asked, kind, text.removeprefix(f"{kind}: "))
     return _error(asked, "illegal state", text)
 
 
-def _error(asked: NacosRequest, kind: ErrorKind, text: str) -> CallError:
-    calls: dict[type, Call] = {
-        VoteRequest: "vote",
-        BeatRequest: "beat",
-        PeerRequest: "peer",
-        DatumFetch: "fetch",
-        DatumPublish: "publish",
-        DatumDelete: "delete",
-        Forward: "forward",
-    }
-    number = asked.number if isinstance(asked, DatumPublish | Forward) else 0
-    return CallError(calls[type(asked)], kind, text, number)
+def _error(asked: m.NacosRequest, kind: m.ErrorKind, text: str) -> m.CallError:
+    call: Any = asked.__struct_config__.tag
+    number = asked.number if isinstance(asked, m.DatumPublish | m.Forward) else 0
+    return m.CallError(call, kind, text, number)
 
 
 # --- parts ------------------------------------------------------------------------------------------------------

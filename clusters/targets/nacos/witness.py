@@ -26,17 +26,9 @@ from __future__ import annotations
 from collections import deque
 from typing import Any, NamedTuple
 
+from dethrone.clusters.targets.kit.files import Unreadable
+from dethrone.clusters.targets.nacos import messages as m
 from dethrone.clusters.targets.nacos import storage
-from dethrone.clusters.targets.nacos.messages import (
-    BeatAnswer,
-    BeatRequest,
-    DatumDelete,
-    DatumPublish,
-    PeerAnswer,
-    RaftPeer,
-    VoteAnswer,
-    VoteRequest,
-)
 from dethrone.harness.core.machine import DiskImage, DiskOp, Witnessed
 
 _PENDING_MAX = 256
@@ -62,7 +54,7 @@ class NacosWitness:
         self._forget()
         try:
             meta = storage.load_meta(disk)
-        except storage.Damaged:
+        except Unreadable:
             return [Witnessed("found", 0, {"file": "unreadable"})]
         # A term alone may be ignored at the start (``restart_term``), so only a term with its vote is a floor. A node
         # without a vote cannot name another in a refusal, so no refusal is mistaken for a vote.
@@ -72,24 +64,24 @@ class NacosWitness:
 
     def sent(self, to: str, body: Any) -> list[Witnessed]:
         """A message is about to leave."""
-        if isinstance(body, VoteRequest):
+        if isinstance(body, m.VoteRequest):
             return self._sent_vote_request(body.vote)
-        if isinstance(body, VoteAnswer):
+        if isinstance(body, m.VoteAnswer):
             return self._sent_vote_answer(to, body.peer)
-        if isinstance(body, BeatAnswer):
+        if isinstance(body, m.BeatAnswer):
             return [*self._own(body.peer), *self._said(body.peer.term)]
-        if isinstance(body, BeatRequest | PeerAnswer):
+        if isinstance(body, m.BeatRequest | m.PeerAnswer):
             return self._own(body.peer)
-        if isinstance(body, DatumPublish | DatumDelete):
+        if isinstance(body, m.DatumPublish | m.DatumDelete):
             return self._own(body.source)
         return []
 
     def received(self, src: str, body: Any) -> list[Witnessed]:
         """A message is about to be handled."""
-        if isinstance(body, VoteRequest):
+        if isinstance(body, m.VoteRequest):
             asked = _Asked(body.vote.ip, body.vote.term, self._term)
             self._asked.setdefault(src, deque(maxlen=_PENDING_MAX)).append(asked)
-        elif isinstance(body, VoteAnswer) and body.peer.vote_for == self._node:
+        elif isinstance(body, m.VoteAnswer) and body.peer.vote_for == self._node:
             self._voters.setdefault(body.peer.term, set()).add(body.peer.ip)
         return []
 
@@ -116,7 +108,7 @@ class NacosWitness:
         self._asked: dict[str, deque[_Asked]] = {}
         self._voters: dict[int, set[str]] = {}
 
-    def _own(self, record: RaftPeer) -> list[Witnessed]:
+    def _own(self, record: m.RaftPeer) -> list[Witnessed]:
         """Mirror the own record; say if it is LEADER for the first time in its term."""
         term = record.term
         leads = record.state == "LEADER"
@@ -138,14 +130,14 @@ class NacosWitness:
         self._answered = term
         return [Witnessed("answered", term)]
 
-    def _sent_vote_request(self, record: RaftPeer) -> list[Witnessed]:
+    def _sent_vote_request(self, record: m.RaftPeer) -> list[Witnessed]:
         seen = self._own(record)
         if record.state == "CANDIDATE" and record.vote_for == self._node and record.term not in self._campaigns:
             self._campaigns.add(record.term)
             seen.append(Witnessed("vote", record.term, {"candidate": self._node, "cause": "campaign"}))
         return seen
 
-    def _sent_vote_answer(self, to: str, record: RaftPeer) -> list[Witnessed]:
+    def _sent_vote_answer(self, to: str, record: m.RaftPeer) -> list[Witnessed]:
         seen = self._own(record)
         asked = self._asked.get(to, deque())
         granted = any(

@@ -48,15 +48,12 @@ def promise(n: Node, src: str, inst: Instance, number: int, *, before: tuple[Dis
         "accepted_id": accepted_id,
         "accepted_value": shown(value),
     }
-    if src == n.me:
-        n.store(records, (answer,), wait=wait)
-        n.trace("promise", inst.number, told)
-        return
-    if not wait:
+    own = src == n.me
+    if not own and not wait:
         n.send(src, answer)
-    n.store(records, (), wait=wait)
+    n.store(records, (answer,) if own else (), wait=wait)
     n.trace("promise", inst.number, told)
-    if wait:
+    if not own and wait:
         n.send(src, answer)
 
 

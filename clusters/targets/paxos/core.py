@@ -13,21 +13,8 @@ from typing import Any, ClassVar
 from dethrone.clusters.targets.kit.core import KitCore, status_of
 from dethrone.clusters.targets.kit.files import Unreadable, cut_ops
 from dethrone.clusters.targets.paxos import acceptor, election, learner, log, proposer, requests, storage
+from dethrone.clusters.targets.paxos import messages as m
 from dethrone.clusters.targets.paxos.knobs import PaxosKnobs
-from dethrone.clusters.targets.paxos.messages import (
-    Accepted,
-    Ask,
-    Heartbeat,
-    Nack,
-    Ping,
-    Pong,
-    Prepare,
-    Promise,
-    Propose,
-    Told,
-    kind_of,
-    shown,
-)
 from dethrone.clusters.targets.paxos.node import (
     ASKING,
     ATTEMPT,
@@ -42,39 +29,23 @@ from dethrone.clusters.targets.paxos.node import (
 from dethrone.clusters.targets.paxos.rules import Rules
 from dethrone.clusters.targets.paxos.storage import FILE, Counted, Loaded, Stored
 from dethrone.harness.core.clock import MS, Clocks
-from dethrone.harness.core.machine import (
-    CoreStatus,
-    DiskDone,
-    DiskImage,
-    Fsync,
-    Glance,
-    Send,
-)
-
-
-def _on_ping(n: Node, src: str, body: Ping) -> None:
-    del body
-    n.out.append(Send(src, Pong()))
-
-
-def _on_pong(n: Node, src: str, body: Pong) -> None:
-    """It only shows that its sender lives."""
+from dethrone.harness.core.machine import CoreStatus, DiskDone, DiskImage, Fsync, Glance
 
 
 class PaxosCore(KitCore[Node]):
     """One node. ``members``: all proposers and learners; the first ``acceptors`` of them, or all, are the acceptors."""
 
     MESSAGES: ClassVar = {
-        Prepare: acceptor.on_prepare,
-        Promise: proposer.on_promise,
-        Nack: proposer.on_nack,
-        Propose: acceptor.on_propose,
-        Accepted: learner.on_accepted,
-        Ask: acceptor.on_ask,
-        Told: learner.on_told,
-        Ping: _on_ping,
-        Pong: _on_pong,
-        Heartbeat: election.on_heartbeat,
+        m.Prepare: acceptor.on_prepare,
+        m.Promise: proposer.on_promise,
+        m.Nack: proposer.on_nack,
+        m.Propose: acceptor.on_propose,
+        m.Accepted: learner.on_accepted,
+        m.Ask: acceptor.on_ask,
+        m.Told: learner.on_told,
+        m.Ping: lambda n, src, _: n.send(src, m.Pong()),
+        m.Pong: lambda *_: None,  # it only shows that its sender lives
+        m.Heartbeat: election.on_heartbeat,
     }
     TIMERS: ClassVar = {
         PATIENCE: requests.on_patience_timer,
@@ -115,12 +86,12 @@ class PaxosCore(KitCore[Node]):
         for number, (ident, value) in sorted(loaded.chosen.items()):
             inst = n.instance(number)
             inst.chosen_id, inst.chosen = ident, value
-            told = {"id": ident, "value": shown(value), "kind": kind_of(value), "acceptors": [], "source": "disk"}
+            told = {"id": ident, "value": m.shown(value), "kind": m.kind_of(value), "acceptors": [], "source": "disk"}
             n.trace("learned", number, told)
             learner.settle(n, inst, [])
         for number, state in sorted(loaded.acceptors.items()):
             if n.accepting and state.accepted_value is not None:
-                n.local.append(Accepted(number, state.accepted_id, state.accepted_value))
+                n.local.append(m.Accepted(number, state.accepted_id, state.accepted_value))
         election.begin(n)
 
     def hears(self, src: str, body: Any) -> None:
@@ -145,8 +116,26 @@ class PaxosCore(KitCore[Node]):
         requests.on_request(self.node, request, body)
 
     def disk_done(self, done: DiskDone) -> None:
-        """A batch succeeded or failed."""
-        _disk_done(self.node, done)
+        """A batch succeeded, or failed: then the node stops, as it would forget what it is about to send."""
+        n = self.node
+        batch = n.batches.pop(done.token, None)
+        if batch is None:
+            return
+        records, local = batch
+        if done.error is not None:
+            n.trace("persist_failed", 0, {"file": FILE, "error": done.error})
+            if n.rules.on_persist_error() == "halt":
+                n.halt(f"{FILE} file: {done.error}")
+                return
+        else:
+            for record in records:
+                if isinstance(record, Counted):
+                    n.trace("persisted", 0, {"cnt": record.cnt})
+                elif isinstance(record, Stored):
+                    n.trace("persisted", record.instance, {"max_id": record.max_id, "accepted_id": record.id})
+                elif isinstance(record, storage.Promised):
+                    n.trace("persisted", record.instance, {"max_id": record.max_id})
+        n.local.extend(local)
 
     def violation(self, data: dict[str, Any]) -> None:
         """Trace what no node of this protocol does."""
@@ -167,12 +156,12 @@ class PaxosCore(KitCore[Node]):
         if inst is None:
             return n.role(), abs(number), None, None, (0, abs(number)), n.frontier - 1
         held = inst.acceptor
-        chosen = shown(inst.chosen)
+        chosen = m.shown(inst.chosen)
         voted: str | None = None
         if held.max_id:
             voted = f"{held.max_id}"
             if held.accepted_value is not None:
-                voted += f" accepted {held.accepted_id}: {shown(held.accepted_value)!r:.80}"
+                voted += f" accepted {held.accepted_id}: {m.shown(held.accepted_value)!r:.80}"
         leader = None if chosen is None else str(chosen)
         return n.role(), abs(number), leader, voted, (held.accepted_id, abs(number)), n.frontier - 1
 
@@ -182,7 +171,7 @@ class PaxosCore(KitCore[Node]):
         n.mono, n.wall = now.mono, now.wall
         inst = n.instances.get(-n.epoch if n.knobs.election else n.latest)
         held = storage.Acceptor() if inst is None else inst.acceptor
-        chosen = None if inst is None else shown(inst.chosen)
+        chosen = None if inst is None else m.shown(inst.chosen)
         return status_of(
             self.glance(),
             timers={CONTEND: (n.contend_at - n.clock()) // MS} if n.knobs.election and not n.leads else {},
@@ -192,7 +181,7 @@ class PaxosCore(KitCore[Node]):
                 "acceptor": {
                     "max_id": held.max_id,
                     "accepted_id": held.accepted_id,
-                    "accepted_value": shown(held.accepted_value),
+                    "accepted_value": m.shown(held.accepted_value),
                 },
                 "proposer": {
                     "state": "IDLE" if inst is None else proposer_state(inst),
@@ -218,28 +207,6 @@ def _make_durable(n: Node, disk: DiskImage, loaded: Loaded) -> None:
     if FILE not in disk:
         return
     if loaded.torn:
-        n.store_ops(cut_ops(FILE, loaded.end, sync=n.rules.syncs()))
-    elif n.rules.syncs():
+        n.store_ops(cut_ops(FILE, loaded.end, sync=n.rules.syncs))
+    elif n.rules.syncs:
         n.store_ops((Fsync(FILE),))
-
-
-def _disk_done(n: Node, done: DiskDone) -> None:
-    """A batch succeeded, or failed: then the node stops, as it would forget what it is about to send."""
-    batch = n.stored(done.token)
-    if batch is None:
-        return
-    records, local = batch
-    if done.error is not None:
-        n.trace("persist_failed", 0, {"file": FILE, "error": done.error})
-        if n.rules.on_persist_error() == "halt":
-            n.halt(f"{FILE} file: {done.error}")
-            return
-    else:
-        for record in records:
-            if isinstance(record, Counted):
-                n.trace("persisted", 0, {"cnt": record.cnt})
-            elif isinstance(record, Stored):
-                n.trace("persisted", record.instance, {"max_id": record.max_id, "accepted_id": record.id})
-            elif isinstance(record, storage.Promised):
-                n.trace("persisted", record.instance, {"max_id": record.max_id})
-    n.local.extend(local)

@@ -51,11 +51,11 @@ def on_decided(n: Node, epoch: int, value: Value, voters: list[str]) -> None:
         n.trace("role_change", -epoch, {"was": was_role, "to": n.role()})
     if n.leads:
         n.trace("elected", -epoch, {"voters": voters, "members": list(n.acceptors)})
-        n.disarm(CONTEND)
+        n.timer(CONTEND, None)
         on_beat_timer(n)
     else:
         n.trace("leader_seen", -epoch, {"leader": n.leader})
-        n.disarm(BEAT)
+        n.timer(BEAT, None)
         _listen(n)
 
 
@@ -63,7 +63,7 @@ def on_beat_timer(n: Node) -> None:
     """The leader of an epoch announces itself."""
     if n.leads:
         n.send_peers(Heartbeat(n.epoch))
-        n.arm(BEAT, n.rules.heartbeat())
+        n.arm(BEAT, n.rules.knobs.heartbeat_interval)
 
 
 def on_heartbeat(n: Node, src: str, body: Heartbeat) -> None:

@@ -72,22 +72,15 @@ class PaxosKnobs(Settings, frozen=True, kw_only=True):
 
 def _contradictions(knobs: PaxosKnobs, given: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     del given
-    for low, high, what in (
-        (knobs.retry_backoff_min, knobs.retry_backoff_max, "retry_backoff_min_ms is above retry_backoff_max_ms"),
-        (knobs.retry_backoff_max, knobs.retry_backoff_cap, "retry_backoff_max_ms is above retry_backoff_cap_ms"),
-        (
-            knobs.heartbeat_timeout_min,
-            knobs.heartbeat_timeout_max,
-            "heartbeat_timeout_min_ms is above heartbeat_timeout_max_ms",
-        ),
-        (
-            2 * knobs.heartbeat_interval,
-            knobs.heartbeat_timeout_min,
-            "a heartbeat timeout takes two heartbeats at least",
-        ),
+    for low, high in (
+        ("retry_backoff_min", "retry_backoff_max"),
+        ("retry_backoff_max", "retry_backoff_cap"),
+        ("heartbeat_timeout_min", "heartbeat_timeout_max"),
     ):
-        if low > high:
-            yield what, "exchange the two, or leave them out"
+        if getattr(knobs, low) > getattr(knobs, high):
+            yield f"{low}_ms is above {high}_ms", "exchange the two, or leave them out"
+    if 2 * knobs.heartbeat_interval > knobs.heartbeat_timeout_min:
+        yield "a heartbeat timeout takes two heartbeats at least", "leave one of the two out"
     if knobs.learner == "disk" and not knobs.persist:
         yield "learner=disk needs persist=true", "set persist=true, or learner=memory"
 

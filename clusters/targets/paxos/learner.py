@@ -148,4 +148,4 @@ def _conclude(n: Node, inst: Instance, asking: Asking) -> None:
 
 def _close(n: Node, inst: Instance) -> None:
     inst.asking = None
-    n.disarm(ASKING + str(inst.number))
+    n.timer(ASKING + str(inst.number), None)

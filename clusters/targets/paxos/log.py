@@ -1,4 +1,4 @@
-"""The log: Paxos repeated, one instance per entry, and the small state machine behind it.
+"""The log: Paxos repeated, one instance per entry.
 
 A node proposes one command at a time, in the lowest instance that it does not know to be decided; where another value
 was chosen, it continues in the next one. So no instance is skipped, and no command is decided twice. Reads are
@@ -10,9 +10,8 @@ Source: Lamport, "Paxos Made Simple", 3.
 
 from __future__ import annotations
 
-from typing import Any
-
-from dethrone.clusters.targets.client_api import Append, Cas, Failed, Get, Ok, Put, Unknown
+from dethrone.clusters.targets.client_api import Failed, Get, Ok, Unknown
+from dethrone.clusters.targets.kit.machine import Refusal
 from dethrone.clusters.targets.paxos import proposer
 from dethrone.clusters.targets.paxos.acceptor import ASK_MAX
 from dethrone.clusters.targets.paxos.messages import Ask, Command, LogRequest
@@ -50,7 +49,7 @@ def on_decided(n: Node, inst: Instance) -> None:
 def _apply(n: Node, entry: Instance) -> None:
     value = entry.chosen
     mine = n.active is not None and n.active[0] == entry.number
-    result = carry_out(n.values, entry.number, value.request) if isinstance(value, Command) else None
+    result = n.machine.apply(entry.number, value.request) if isinstance(value, Command) else None
     if not mine or n.active is None:
         return
     _, request, command = n.active
@@ -58,31 +57,9 @@ def _apply(n: Node, entry: Instance) -> None:
     if isinstance(value, Command) and (value.origin, value.number) == (command.origin, command.number):
         if request in n.open and not isinstance(command.request, Get):
             n.trace("write_acked", entry.number, {"index": entry.number, "id": entry.chosen_id})
-        n.reply(request, Ok(result, entry.number))
+        n.reply(request, Failed(result.why) if isinstance(result, Refusal) else Ok(result, entry.number))
     else:
         n.queue.appendleft((request, command))
-
-
-def carry_out(values: dict[str, Any], index: int, request: LogRequest) -> Any:
-    """Change the state by one decided command: its answer."""
-    match request:
-        case Append(key, item):
-            held = values.setdefault(key, [])
-            if isinstance(held, list):
-                held.append(item)
-            return index
-        case Put(key, item):
-            values[key] = item
-            return None
-        case Cas(key, old, to):
-            now = values.get(key)
-            if type(now) is not type(old) or now != old:  # 1, 1.0 and true are three values
-                return False
-            values[key] = to
-            return True
-        case Get(key):
-            found = values.get(key)
-            return list(found) if isinstance(found, list) else found
 
 
 def drop(n: Node, request: int) -> None:

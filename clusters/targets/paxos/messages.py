@@ -64,43 +64,39 @@ def shown(value: Value | None) -> Any:
 # --- messages ---------------------------------------------------------------------------------------------------
 
 
-class Prepare(msgspec.Struct, frozen=True, gc=False, tag="prepare"):
+class Numbered(msgspec.Struct, frozen=True, gc=False):
+    """What belongs to the proposal with the number ``id`` in one instance."""
+
+    instance: int
+    id: int
+
+
+class Prepare(Numbered, frozen=True, tag="prepare"):
     """Phase 1a: promise me this number. No value."""
 
-    instance: int
-    id: int
 
-
-class Promise(msgspec.Struct, frozen=True, gc=False, tag="promise"):
+class Promise(Numbered, frozen=True, tag="promise"):
     """Phase 1b: promised; with the latest proposal accepted here, if there is one (``accepted_id`` 0: none)."""
 
-    instance: int
-    id: int
     accepted_id: int = 0
     accepted_value: Value | None = None
 
 
-class Nack(msgspec.Struct, frozen=True, gc=False, tag="nack"):
+class Nack(Numbered, frozen=True, tag="nack"):
     """The number ``id`` is refused, in either phase. ``max_id``: the number that is promised here, as a hint."""
 
-    instance: int
-    id: int
     max_id: int
 
 
-class Propose(msgspec.Struct, frozen=True, gc=False, tag="propose"):
+class Propose(Numbered, frozen=True, tag="propose"):
     """Phase 2a: accept this value under the number that was promised."""
 
-    instance: int
-    id: int
     value: Value
 
 
-class Accepted(msgspec.Struct, frozen=True, gc=False, tag="accepted"):
+class Accepted(Numbered, frozen=True, tag="accepted"):
     """Phase 2b: accepted; to the proposer and every learner."""
 
-    instance: int
-    id: int
     value: Value
 
 

@@ -11,6 +11,7 @@ from collections import deque
 from typing import Any
 
 from dethrone.clusters.targets.kit.core import KitNode
+from dethrone.clusters.targets.kit.machine import Machine
 from dethrone.clusters.targets.paxos import storage
 from dethrone.clusters.targets.paxos.knobs import PaxosKnobs
 from dethrone.clusters.targets.paxos.messages import Command, LogRequest, PaxosMessage, Value
@@ -108,7 +109,8 @@ class Node(KitNode):
         self.local: deque[PaxosMessage] = deque()
         """Answers of the own acceptor to the own proposer and learner."""
         self.counters = {"attempts": 0, "abandoned": 0, "decided": 0, "nacks": 0}
-        self._batches: dict[int, tuple[tuple[DiskRecord, ...], tuple[PaxosMessage, ...]]] = {}
+        self.batches: dict[int, tuple[tuple[DiskRecord, ...], tuple[PaxosMessage, ...]]] = {}
+        """Batch under way → its records, and the answers to this very node that wait for it."""
         # the log
         self.frontier = 1
         """The lowest client instance not known to be decided."""
@@ -118,7 +120,7 @@ class Node(KitNode):
         self.queue: deque[tuple[int, Command]] = deque()
         self.active: tuple[int, int, Command] | None = None
         """(instance, request, command) that the log proposes now."""
-        self.values: dict[str, Any] = {}
+        self.machine = Machine()
         self.origin = me
         self.commands = 0
         self.asked_at = 0
@@ -192,9 +194,8 @@ class Node(KitNode):
 
     def send_peers(self, body: PaxosMessage) -> None:
         """To every other node."""
-        out = self.out
         for peer in self.peers:
-            out.append(Send(peer, body))
+            self.out.append(Send(peer, body))
 
     def reply(self, request: int, body: Any) -> None:
         """Answer a client, once."""
@@ -204,9 +205,8 @@ class Node(KitNode):
 
     def send_acceptors(self, body: PaxosMessage) -> None:
         """To every other acceptor."""
-        out = self.out
         for peer in self.others:
-            out.append(Send(peer, body))
+            self.out.append(Send(peer, body))
 
     # --- time ---------------------------------------------------------------------------------------------------
 
@@ -218,10 +218,6 @@ class Node(KitNode):
         """Let the timer ring ``after`` ns from now."""
         self.out.append(SetTimer(timer, self.clock() + after, self.rules.clock()))
 
-    def disarm(self, timer: str) -> None:
-        """Cancel the timer."""
-        self.out.append(SetTimer(timer, None))
-
     # --- disk ---------------------------------------------------------------------------------------------------
 
     def store(self, records: tuple[DiskRecord, ...], local: tuple[PaxosMessage, ...], *, wait: bool = True) -> None:
@@ -229,7 +225,7 @@ class Node(KitNode):
         if not records or not self.knobs.persist:
             self.local.extend(local)
             return
-        token = self._start(storage.append_ops(records, sync=self.rules.syncs()), records, local if wait else ())
+        token = self._start(storage.append_ops(records, sync=self.rules.syncs), records, local if wait else ())
         if wait:
             self.out.append(Await(token))
         else:
@@ -239,13 +235,9 @@ class Node(KitNode):
         """Carry out a batch that is no record, and let everything wait for it."""
         self.out.append(Await(self._start(ops, (), ())))
 
-    def stored(self, token: int) -> tuple[tuple[DiskRecord, ...], tuple[PaxosMessage, ...]] | None:
-        """What a finished batch held; None if it is none of this life."""
-        return self._batches.pop(token, None)
-
     def _start(self, ops: tuple[DiskOp, ...], records: tuple[DiskRecord, ...], local: tuple[PaxosMessage, ...]) -> int:
         token = self.batch(ops)
-        self._batches[token] = (records, local)
+        self.batches[token] = (records, local)
         return token
 
     def command(self, request: LogRequest) -> Command:

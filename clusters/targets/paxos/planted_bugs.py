@@ -91,13 +91,6 @@ class AcceptsBeforePersist(Rules):
 # --- promises ---------------------------------------------------------------------------------------------------
 
 
-@mutant("12-promise-hides-accepted", says="promises without reporting what it accepted", caught_by=(AGREE,))
-class HidesAccepted(Rules):  # The promise does not report what was accepted
-    def reports(self, acceptor: Acceptor) -> Report:
-        del acceptor
-        return None
-
-
 @mutant(
     "14-accepted-under-promised",
     says="reports what it accepted under the number that it promises now",
@@ -199,9 +192,6 @@ class AnswersOwnValue(Rules):  # Answers a client with its own value once someth
         return chosen if own is None else own
 
 
-# --- time -------------------------------------------------------------------------------------------------------
-
-
 # --- harmless ---------------------------------------------------------------------------------------------------
 
 
@@ -215,9 +205,3 @@ class LongerBackoff(Rules):  # Waits twice as long, jitter included
 class ReversedSends(Rules):
     def order(self, peers: tuple[str, ...]) -> tuple[str, ...]:
         return peers[::-1]
-
-
-@mutant("harmless-half-heartbeat", says="sends heartbeats twice as often")
-class HalfHeartbeat(Rules):
-    def heartbeat(self) -> Ns:
-        return max(1, self.knobs.heartbeat_interval // 2)

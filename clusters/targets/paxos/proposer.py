@@ -61,7 +61,7 @@ def _start(n: Node, inst: Instance, attempt: Attempt) -> None:
     number = attempt.id = n.rules.number(n.cnt, place=place, nodes=nodes)
     attempt.state = PREPARING
     attempt.promises, attempt.accepts, attempt.val = {}, set(), None
-    counter: tuple[DiskRecord, ...] = (Counted(n.cnt),) if n.rules.stores_counter() else ()
+    counter: tuple[DiskRecord, ...] = (Counted(n.cnt),) if n.knobs.id_scheme == "unique" else ()
     # One batch stores the counter and the own promise; the requests to the others wait for it.
     if n.accepting:
         acceptor.promise(n, n.me, inst, number, before=counter)
@@ -174,7 +174,7 @@ def on_timer(n: Node, number: int) -> None:
 def _failed(n: Node, inst: Instance, attempt: Attempt, cause: str) -> None:
     _abandon(n, inst, attempt, cause)
     attempt.failures += 1
-    if not n.rules.retries():
+    if not n.rules.retries:
         return
     wait = n.rules.backoff(n.rng, attempt.failures)
     if wait:
@@ -210,7 +210,7 @@ def stop(n: Node, inst: Instance) -> None:
     n.attempts_open -= inst.attempt is not None
     inst.attempt = None
     n.unreached.discard(inst.number)
-    n.disarm(ATTEMPT + str(inst.number))
+    n.timer(ATTEMPT + str(inst.number), None)
 
 
 def _finish(n: Node, inst: Instance, attempt: Attempt) -> None:

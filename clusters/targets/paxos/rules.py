@@ -7,13 +7,16 @@ the generator that they are given. Out of scope: what no knob and no variant cha
 Source: Lamport, "Paxos Made Simple", 2001, 2.2-2.4.
 """
 
+# ruff: noqa: ARG002 - a broken rule may look at what the honest one ignores
+
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from fractions import Fraction
 from typing import Literal
 
 from dethrone.clusters.targets.kit import by
-from dethrone.clusters.targets.kit.mutants import mutant
+from dethrone.clusters.targets.kit.mutants import Switched, mutant
 from dethrone.clusters.targets.paxos.knobs import PaxosKnobs
 from dethrone.clusters.targets.paxos.messages import Prepare, Value
 from dethrone.clusters.targets.paxos.storage import Acceptor, DiskRecord, Loaded, Promised, Stored, load
@@ -32,6 +35,9 @@ AGREE = "agreement"
 ELECTION = {"election": "true"}
 
 
+@mutant(
+    "harmless-half-heartbeat", says="sends heartbeats twice as often", scales={"heartbeat_interval": Fraction(1, 2)}
+)
 class Rules:
     """The honest rules under these knobs. One object per core."""
 
@@ -51,10 +57,6 @@ class Rules:
         """The number made of a counter. ``place``: the own one among the nodes, from 0."""
         return cnt if self.knobs.id_scheme == "plain_counter" else cnt * nodes + place
 
-    def stores_counter(self) -> bool:
-        """A counter is on disk before its number is used; the plain one is volatile."""
-        return self.knobs.persist and self.knobs.id_scheme == "unique"
-
     # --- acceptor -----------------------------------------------------------------------------------------------
 
     def promises(self, number: int, *, max_id: int) -> bool:
@@ -65,6 +67,12 @@ class Rules:
         """The highest number promised, once ``number`` was."""
         return max(number, max_id)
 
+    @mutant(
+        "12-promise-hides-accepted",
+        answers=None,
+        says="promises without reporting what it accepted",
+        caught_by=(AGREE,),
+    )
     def reports(self, acceptor: Acceptor) -> Report:
         """What the promise reports of earlier acceptances."""
         if acceptor.accepted_value is None:
@@ -83,7 +91,6 @@ class Rules:
 
     def tells(self, learners: Collection[str], proposer: str) -> Collection[str]:
         """Who gets a report of an acceptance: the proposer and every learner."""
-        del proposer
         return learners
 
     # --- proposer -----------------------------------------------------------------------------------------------
@@ -96,17 +103,14 @@ class Rules:
 
     def resumes(self, acceptor: Acceptor, *, place: int, nodes: int) -> int:
         """A number of an earlier life under which to propose without asking again: none (0)."""
-        del acceptor, place, nodes
         return 0
 
     def prepare(self, instance: int, number: int, value: Value | None) -> Prepare:
         """PREPARE carries the number only."""
-        del value
         return Prepare(instance, number)
 
     def majority(self, acceptors: int, *, reachable: int) -> int:
         """How many acceptors make a majority."""
-        del reachable
         return quorum(acceptors)
 
     def counts_promise(self, number: int, *, current: int) -> bool:
@@ -142,9 +146,8 @@ class Rules:
         """A majority of promises chooses nothing yet."""
         return False
 
-    def retries(self) -> bool:
-        """A failed round is followed by another one."""
-        return True
+    retries = True
+    """A failed round is followed by another one."""
 
     def backoff(self, rng: Rng, failures: int) -> Ns:
         """The wait after that many failures (from 1 on): a range that doubles until its end reaches the cap."""
@@ -164,7 +167,6 @@ class Rules:
 
     def answer(self, chosen: Value, own: Value | None) -> Value:
         """The answer to a client: the chosen value, regardless of its proposer."""
-        del own
         return chosen
 
     def instance(self, number: int) -> int:
@@ -192,13 +194,10 @@ class Rules:
 
     def waits_for_disk(self, what: Literal["promise", "accepted"]) -> bool:
         """An answer leaves only when what it says is on disk."""
-        del what
         return True
 
-    @mutant("05-not-synced", answers=False, says="appends to its file without fsync", caught_by=(AGREE, by.DURABLE))
-    def syncs(self) -> bool:
-        """Each batch ends with fsync."""
-        return True
+    syncs = Switched("05-not-synced", says="appends to its file without fsync", caught_by=(AGREE, by.DURABLE))
+    """Each batch ends with fsync."""
 
     # The answer of that moment is lost with the write, later ones are not
     @mutant(
@@ -213,7 +212,6 @@ class Rules:
 
     def load(self, disk: DiskImage, *, node: int, nodes: int) -> Loaded:
         """What the disk holds; raises `Unreadable`."""
-        del node, nodes
         return load(disk)
 
     # --- epochs -------------------------------------------------------------------------------------------------
@@ -248,7 +246,3 @@ class Rules:
     def nacks(self) -> bool:
         """Whether a refusal is sent."""
         return self.knobs.nack
-
-    def heartbeat(self) -> Ns:
-        """The time between two heartbeats."""
-        return self.knobs.heartbeat_interval

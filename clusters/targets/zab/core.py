@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from dethrone.clusters.targets.client_api import Append, Cas, Get, NotLeader, Ok, Put, Refused
-from dethrone.clusters.targets.kit.core import KitCore
+from dethrone.clusters.targets.kit.core import KitCore, status_of
 from dethrone.clusters.targets.kit.files import file_of
 from dethrone.clusters.targets.zab import election, following, leading
 from dethrone.clusters.targets.zab.knobs import ZabKnobs
@@ -19,7 +19,6 @@ from dethrone.clusters.targets.zab.log import ACCEPTED, CURRENT, LOG, read_epoch
 from dethrone.clusters.targets.zab.messages import Closed, Notification, Packet, epoch_of
 from dethrone.clusters.targets.zab.node import CONNECT, FINALIZE, NOTIFY, TICK, Node
 from dethrone.clusters.targets.zab.rules import BROADCAST, LEADING, LOOKING, Rules
-from dethrone.clusters.targets.zab.status import glance, status
 from dethrone.harness.core.clock import Clocks
 from dethrone.harness.core.machine import CoreStatus, DiskDone, DiskImage, DiskOp, Fsync, Glance
 
@@ -27,10 +26,12 @@ PENDING_MAX = 10_000
 
 
 def _on_packet(n: Node, src: str, packet: Packet) -> None:
-    if n.role == LOOKING:
-        n.send(src, Closed(packet.link))
+    if n.lead is not None:
+        leading.on_packet(n, n.lead, src, packet)
+    elif n.follow is not None:
+        following.on_packet(n, n.follow, src, packet)
     else:
-        (leading if n.role == LEADING else following).on_packet(n, src, packet)
+        n.send(src, Closed(packet.link))
 
 
 def _on_closed(n: Node, src: str, body: Closed) -> None:
@@ -39,12 +40,15 @@ def _on_closed(n: Node, src: str, body: Closed) -> None:
         if peer is not None and peer.link.number == body.link:
             del n.lead.peers[src]
     elif n.follow is not None and (src, body.link) == (n.follow.leader, n.follow.link.number):
-        following.on_closed(n)
+        following.on_closed(n, n.follow)
 
 
 def _on_tick(n: Node) -> None:
-    leading.on_tick(n)
-    following.on_tick(n)
+    n.timer(TICK, n.knobs.tick_time // 2)
+    if n.lead is not None:
+        leading.on_tick(n, n.lead)
+    elif n.follow is not None:
+        following.on_tick(n, n.follow)
 
 
 class ZabCore(KitCore[Node]):
@@ -95,9 +99,9 @@ class ZabCore(KitCore[Node]):
         elif len(n.waiting) >= PENDING_MAX:
             n.reply(request, Refused(f"{PENDING_MAX} requests wait already"))
         elif n.lead is not None:
-            leading.propose(n, body, request=request)
-        else:
-            following.forward(n, request, body)
+            leading.propose(n, n.lead, body, request=request)
+        elif n.follow is not None:
+            following.forward(n, n.follow, request, body)
 
     def disk_done(self, done: DiskDone) -> None:
         """A batch succeeded or failed."""
@@ -113,13 +117,35 @@ class ZabCore(KitCore[Node]):
         """A decision gave the node a role: begin it."""
         n = self.node
         if n.role != LOOKING and n.lead is None and n.follow is None and not n.halted:
+            n.timer(TICK, n.knobs.tick_time // 2)
             (leading if n.role == LEADING else following).begin(n)
 
     def status(self, now: Clocks) -> CoreStatus:
-        """The observer record."""
+        """The observer record. Places in the log stand for zxids: ``log_end`` is (epoch, place)."""
         del now
-        return status(self.node)
+        n, lead = self.node, self.node.lead
+        extra = {
+            "phase": n.phase,
+            "currentEpoch": n.current,
+            "round": n.round,
+            "vote": [n.vote.leader, n.vote.zxid, n.vote.peer_epoch],
+            "zxid": n.log.last,
+            "established": lead is not None and lead.established,
+        }
+        if lead is not None:
+            extra["infoFrom"] = sorted(lead.info_from)
+            extra["epochAcks"] = sorted(lead.epoch_acks)
+            extra["newLeaderAcks"] = sorted(lead.leader_acks)
+            extra["forwarding"] = sorted(sid for sid, peer in lead.peers.items() if peer.forwarding)
+        return status_of(self.glance(), hw=n.commit, extra=extra)
 
     def glance(self) -> Glance:
-        """Its main fields."""
-        return glance(self.node)
+        """The main fields. ``term`` is acceptedEpoch, for currentEpoch lags; a leader is named once its epoch is won.
+
+        Nothing that a crash at this moment could undo: while acceptedEpoch is being written, the epoch on disk.
+        """
+        n = self.node
+        end = (n.log.last >> 32, n.log.end)
+        if n.epochs_in_flight:
+            return LOOKING, n.durable_accepted, None, None, end, n.commit
+        return n.shown_role(), n.accepted, n.leader, n.voted[1], end, n.commit

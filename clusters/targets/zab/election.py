@@ -13,7 +13,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from dethrone.clusters.targets.zab.messages import Notification, Vote
+from dethrone.clusters.targets.zab.messages import Closed, Notification, Vote
 from dethrone.clusters.targets.zab.node import CONNECT, FINALIZE, NOTIFY, TICK, Node
 from dethrone.clusters.targets.zab.rules import ELECTION, FOLLOWING, LEADING, LOOKING
 
@@ -24,9 +24,9 @@ def look(n: Node, why: str) -> None:
         n.note("step_down" if n.role == LEADING else "looking", {"why": why})
     if n.lead is not None:
         for sid, peer in n.lead.peers.items():
-            n.close(sid, peer.link)
+            n.send(sid, Closed(peer.link.number))
     if n.follow is not None:
-        n.close(n.follow.leader, n.follow.link)
+        n.send(n.follow.leader, Closed(n.follow.link.number))
     committed = n.log.terms[n.commit - 1] if n.commit else 0
     shows_end = n.rules.shows_log_end or (n.lead is None and n.follow is None)
     n.last_zxid = n.log.last if shows_end else committed
@@ -101,17 +101,13 @@ def _heard_looking(n: Node, src: str, body: Notification) -> None:
 
 
 def _heard_decided(n: Node, src: str, body: Notification) -> None:
-    if body.round == n.round:
-        n.received[src] = body
-        agree = _agreeing(n.received, body)
-        if len(agree) >= n.quorum and _leader_ok(n, n.received, body):
+    for votes in (n.received, n.outside) if body.round == n.round else (n.outside,):
+        votes[src] = body
+        agree = _agreeing(votes, body)
+        if len(agree) >= n.quorum and _leader_ok(n, votes, body):
+            n.round = body.round
             _decide(n, body.vote, agree)
             return
-    n.outside[src] = body
-    agree = _agreeing(n.outside, body)
-    if len(agree) >= n.quorum and _leader_ok(n, n.outside, body):
-        n.round = body.round
-        _decide(n, body.vote, agree)
 
 
 def _better(n: Node, a: Vote, b: Vote) -> bool:

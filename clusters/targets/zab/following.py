@@ -9,12 +9,15 @@ Source: Apache ZooKeeper, Learner and Follower.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from typing import Any
+
 import msgspec
 
 from dethrone.clusters.targets.zab import messages as m
 from dethrone.clusters.targets.zab.election import look
 from dethrone.clusters.targets.zab.messages import epoch_of, zxid_of
-from dethrone.clusters.targets.zab.node import CONNECT, TICK, Link, Node
+from dethrone.clusters.targets.zab.node import CONNECT, Link, Node
 from dethrone.clusters.targets.zab.rules import BROADCAST, DISCOVERY, SYNCHRONIZATION
 
 
@@ -41,7 +44,6 @@ def begin(n: Node) -> None:
     """A leader was nominated: connect to it."""
     n.follow = Following(n, n.vote.leader)
     n.phase = DISCOVERY
-    n.timer(TICK, n.knobs.tick_time // 2)
     connect(n)
 
 
@@ -59,57 +61,32 @@ def connect(n: Node) -> None:
     n.pack(follow.leader, follow.link, m.FollowerInfo(n.accepted))
 
 
-def on_closed(n: Node) -> None:
+def on_closed(n: Node, follow: Following) -> None:
     """The leader does not know the connection, or ended it."""
-    if n.phase == DISCOVERY and n.follow is not None and not n.follow.epoch:
+    if n.phase == DISCOVERY and not follow.epoch:
         n.timer(CONNECT, n.knobs.connect_wait)
     else:
         look(n, "the connection was closed")
 
 
-def on_packet(n: Node, src: str, packet: m.Packet) -> None:
+def on_packet(n: Node, follow: Following, src: str, packet: m.Packet) -> None:
     """A packet of the leader."""
-    follow = n.follow
-    if follow is None:
-        return
     if src != follow.leader or packet.link != follow.link.number:
         n.send(src, m.Closed(packet.link))
         return
     for body in follow.link.take(packet, n.mono):
         if n.follow is not follow:
             return
-        _on_body(n, follow, body)
-
-
-def _on_body(n: Node, follow: Following, body: m.Body) -> None:
-    match body:
-        case m.Ping():
-            n.pack(follow.leader, follow.link, body)
-        case m.LeaderInfo(epoch):
-            _epoch(n, follow, epoch)
-        case m.Diff():
-            follow.last = n.log.last
-        case m.Trunc(zxid):
-            _truncate(n, follow, zxid)
-        case m.Snap(txns):
-            follow.snapshot = txns
-            follow.last = txns[-1].zxid if txns else 0
-        case m.Proposal():
-            _proposed(n, follow, body)
-        case m.Commit(zxid):
-            _committed(n, follow, zxid)
-        case m.NewLeader():
-            _new_leader(n, follow, body)
-        case m.UpToDate():
-            _up_to_date(n, follow)
-        case _:
-            pass
+        handler = _HANDLERS.get(type(body))
+        if handler is not None:
+            handler(n, follow, body)
 
 
 # --- discovery ------------------------------------------------------------------------------------------------------
 
 
-def _epoch(n: Node, follow: Following, epoch: int) -> None:
+def _epoch(n: Node, follow: Following, body: m.LeaderInfo) -> None:
+    epoch = body.epoch
     if epoch < n.accepted:
         n.note("epoch_refused", {"epoch": epoch, "accepted": n.accepted})
         look(n, f"epoch {epoch} is below the accepted one")
@@ -129,7 +106,12 @@ def _epoch(n: Node, follow: Following, epoch: int) -> None:
 # --- synchronization ------------------------------------------------------------------------------------------------
 
 
-def _truncate(n: Node, follow: Following, zxid: int) -> None:
+def _keep(n: Node, follow: Following, _: m.Diff) -> None:
+    follow.last = n.log.last
+
+
+def _truncate(n: Node, follow: Following, body: m.Trunc) -> None:
+    zxid = body.zxid
     keep = n.log.upto(zxid)
     if keep < n.commit:
         n.note("violation", {"what": "TRUNC below the own commit", "zxid": zxid, "commit": n.commit})
@@ -140,6 +122,11 @@ def _truncate(n: Node, follow: Following, zxid: int) -> None:
     follow.last = n.log.last
     if follow.last != zxid:
         look(n, f"the leader's {zxid} is not in the log")
+
+
+def _take_all(_: Node, follow: Following, body: m.Snap) -> None:
+    follow.snapshot = body.txns
+    follow.last = body.txns[-1].zxid if body.txns else 0
 
 
 def _proposed(n: Node, follow: Following, proposal: m.Proposal) -> None:
@@ -194,7 +181,7 @@ def _new_leader(n: Node, follow: Following, body: m.NewLeader) -> None:
     n.note("leader_seen", {"leader": follow.leader, "epoch": epoch})
 
 
-def _up_to_date(n: Node, follow: Following) -> None:
+def _up_to_date(n: Node, follow: Following, _: m.UpToDate) -> None:
     """Serve; what came during the sync is logged, acknowledged and applied in its order."""
     n.pack(follow.leader, follow.link, m.Ack(zxid_of(follow.epoch)))
     n.phase = BROADCAST
@@ -225,23 +212,30 @@ def _log(n: Node, follow: Following, proposal: m.Proposal) -> None:
     n.pack(follow.leader, follow.link, m.Ack(txn.zxid))
 
 
-def forward(n: Node, request: int, command: m.Command) -> None:
+def forward(n: Node, follow: Following, request: int, command: m.Command) -> None:
     """A client's write: the leader proposes it, the own COMMIT answers it."""
-    follow = n.follow
-    if follow is not None:
-        n.writes += 1
-        n.waiting[n.writes] = request
-        n.pack(follow.leader, follow.link, m.Forward(n.writes, command))
+    n.writes += 1
+    n.waiting[n.writes] = request
+    n.pack(follow.leader, follow.link, m.Forward(n.writes, command))
 
 
-def on_tick(n: Node) -> None:
+def on_tick(n: Node, follow: Following) -> None:
     """Half a tick passed: is the leader silent, or a wait over?"""
-    follow = n.follow
-    if follow is None:
-        return
-    n.timer(TICK, n.knobs.tick_time // 2)
     if not follow.synced:
         if n.mono >= follow.deadline:
             look(n, f"{n.phase} took longer than initLimit")
     elif n.mono - follow.link.heard > n.knobs.sync_ns:
         look(n, "the leader is silent")
+
+
+_HANDLERS: Mapping[type, Callable[[Node, Following, Any], None]] = {
+    m.Ping: lambda n, follow, body: n.pack(follow.leader, follow.link, body),
+    m.LeaderInfo: _epoch,
+    m.Diff: _keep,
+    m.Trunc: _truncate,
+    m.Snap: _take_all,
+    m.Proposal: _proposed,
+    m.Commit: lambda n, follow, body: _committed(n, follow, body.zxid),
+    m.NewLeader: _new_leader,
+    m.UpToDate: _up_to_date,
+}

@@ -11,13 +11,15 @@ Source: Apache ZooKeeper, Leader and LearnerHandler.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import msgspec
 
 from dethrone.clusters.targets.zab import messages as m
 from dethrone.clusters.targets.zab.election import look
 from dethrone.clusters.targets.zab.messages import zxid_of
-from dethrone.clusters.targets.zab.node import TICK, Link, Node
+from dethrone.clusters.targets.zab.node import Link, Node
 from dethrone.clusters.targets.zab.rules import BROADCAST, DISCOVERY, SYNCHRONIZATION
 from dethrone.harness.core.clock import Ns
 
@@ -61,15 +63,11 @@ def begin(n: Node) -> None:
     """Nominated: wait for followers."""
     n.lead = lead = Leading(n)
     n.phase = DISCOVERY
-    n.timer(TICK, n.knobs.tick_time // 2)
     _informed(n, lead, n.me, n.accepted if n.rules.counts_own_accepted else 0)
 
 
-def on_packet(n: Node, src: str, packet: m.Packet) -> None:
+def on_packet(n: Node, lead: Leading, src: str, packet: m.Packet) -> None:
     """A packet of a follower, or of a node that wants to be one."""
-    lead = n.lead
-    if lead is None:
-        return
     peer = lead.peers.get(src)
     if peer is None or peer.link.number != packet.link:
         if packet.seq != 1 or not isinstance(packet.body, m.FollowerInfo):
@@ -79,37 +77,26 @@ def on_packet(n: Node, src: str, packet: m.Packet) -> None:
     for body in peer.link.take(packet, n.mono):
         if n.lead is not lead or lead.peers.get(src) is not peer:
             return
-        _on_body(n, lead, src, peer, body)
+        handler = _HANDLERS.get(type(body))
+        if handler is not None:
+            handler(n, lead, src, peer, body)
 
 
-def _on_body(n: Node, lead: Leading, src: str, peer: Peer, body: m.Body) -> None:
-    match body:
-        case m.FollowerInfo(accepted):
-            if lead.fixed:
-                n.pack(src, peer.link, m.LeaderInfo(lead.epoch))
-            else:
-                _informed(n, lead, src, accepted)
-        case m.AckEpoch():
-            _epoch_acked(n, lead, src, peer, body)
-        case m.Ack(zxid):
-            _acked(n, lead, src, peer, zxid)
-        case m.Forward(number, command):
-            if lead.established:
-                propose(n, command, (src, peer.link.number, number))
-        case _:
-            pass
-
-
-def drop(n: Node, src: str, why: str) -> None:
+def _drop(n: Node, lead: Leading, src: str, why: str) -> None:
     """Close a follower's connection."""
-    lead = n.lead
-    peer = None if lead is None else lead.peers.pop(src, None)
-    if peer is not None:
-        n.note("follower_closed", {"sid": src, "why": why})
-        n.close(src, peer.link)
+    peer = lead.peers.pop(src)
+    n.note("follower_closed", {"sid": src, "why": why})
+    n.send(src, m.Closed(peer.link.number))
 
 
 # --- discovery ------------------------------------------------------------------------------------------------------
+
+
+def _named(n: Node, lead: Leading, src: str, peer: Peer, body: m.FollowerInfo) -> None:
+    if lead.fixed:
+        n.pack(src, peer.link, m.LeaderInfo(lead.epoch))
+    else:
+        _informed(n, lead, src, body.accepted)
 
 
 def _informed(n: Node, lead: Leading, sid: str, accepted: int) -> None:
@@ -130,12 +117,12 @@ def _informed(n: Node, lead: Leading, sid: str, accepted: int) -> None:
 
 def _epoch_acked(n: Node, lead: Leading, src: str, peer: Peer, body: m.AckEpoch) -> None:
     if body.epoch != lead.epoch or not lead.fixed:
-        drop(n, src, "another epoch")
+        _drop(n, lead, src, "another epoch")
         return
     if body.current != m.NOT_COUNTED:
         if n.rules.ahead((body.current, body.zxid), lead.own):
             n.note("epoch_refused", {"sid": src, "theirs": [body.current, body.zxid], "own": list(lead.own)})
-            drop(n, src, "its history is ahead")
+            _drop(n, lead, src, "its history is ahead")
             return
         lead.epoch_acks.add(src)
     peer.zxid = body.zxid
@@ -215,9 +202,9 @@ def _establish(n: Node, lead: Leading) -> None:
             _up_to_date(n, sid, peer)
 
 
-def _acked(n: Node, lead: Leading, src: str, peer: Peer, zxid: int) -> None:
+def _acked(n: Node, lead: Leading, src: str, peer: Peer, body: m.Ack) -> None:
     first, peer.answered = not peer.answered, True
-    if zxid == zxid_of(lead.epoch):
+    if body.zxid == zxid_of(lead.epoch):
         if not first:
             return
         peer.acked = peer.forwarding = True
@@ -225,9 +212,9 @@ def _acked(n: Node, lead: Leading, src: str, peer: Peer, zxid: int) -> None:
             _up_to_date(n, src, peer)
         _leader_acked(n, lead, src)
         return
-    while peer.unacked and peer.unacked[0][0] <= zxid:
+    while peer.unacked and peer.unacked[0][0] <= body.zxid:
         peer.unacked.popleft()
-    _stored(n, lead, src, zxid)
+    _stored(n, lead, src, body.zxid)
 
 
 def _up_to_date(n: Node, sid: str, peer: Peer) -> None:
@@ -238,11 +225,13 @@ def _up_to_date(n: Node, sid: str, peer: Peer) -> None:
 # --- broadcast ------------------------------------------------------------------------------------------------------
 
 
-def propose(n: Node, command: m.Command, origin: Origin = None, request: int | None = None) -> None:
+def _forwarded(n: Node, lead: Leading, src: str, peer: Peer, body: m.Forward) -> None:
+    if lead.established:
+        propose(n, lead, body.command, (src, peer.link.number, body.number))
+
+
+def propose(n: Node, lead: Leading, command: m.Command, origin: Origin = None, request: int | None = None) -> None:
     """A write: to the followers, and to the own log."""
-    lead = n.lead
-    if lead is None or not lead.established:
-        return
     if lead.counter == m.COUNTER_MAX:
         look(n, "the counter of the epoch is used up")
         return
@@ -286,19 +275,15 @@ def _stored(n: Node, lead: Leading, sid: str, zxid: int) -> None:
                 n.pack(other, peer.link, m.Commit(oldest))
 
 
-def on_tick(n: Node) -> None:
+def on_tick(n: Node, lead: Leading) -> None:
     """Half a tick passed: ping, close what is silent, step down without a quorum."""
-    lead = n.lead
-    if lead is None:
-        return
-    n.timer(TICK, n.knobs.tick_time // 2)
     heard = {n.me}
     for sid, peer in list(lead.peers.items()):
         allowed = n.knobs.sync_ns + (0 if peer.acked else n.knobs.init_ns)
         if n.mono - peer.link.heard > allowed:
-            drop(n, sid, "silent")
+            _drop(n, lead, sid, "silent")
         elif peer.acked and peer.unacked and n.mono - peer.unacked[0][1] > n.knobs.sync_ns:
-            drop(n, sid, "a proposal is not acknowledged")
+            _drop(n, lead, sid, "a proposal is not acknowledged")
         else:
             heard.add(sid)
             n.pack(sid, peer.link, m.Ping())
@@ -308,3 +293,11 @@ def on_tick(n: Node) -> None:
             look(n, f"no quorum in {n.phase} within initLimit")
     elif lead.ticks % 2 == 0 and n.rules.steps_down and not n.enough(heard):
         look(n, "no quorum within syncLimit")
+
+
+_HANDLERS: Mapping[type, Callable[[Node, Leading, str, Peer, Any], None]] = {
+    m.FollowerInfo: _named,
+    m.AckEpoch: _epoch_acked,
+    m.Ack: _acked,
+    m.Forward: _forwarded,
+}

@@ -73,16 +73,18 @@ class AckEpoch(msgspec.Struct, frozen=True, gc=False, tag="ackepoch"):
     zxid: int
 
 
-class Diff(msgspec.Struct, frozen=True, gc=False, tag="diff"):
+class OfZxid(msgspec.Struct, frozen=True, gc=False):
+    """What names one transaction, or an epoch as a whole."""
+
+    zxid: int
+
+
+class Diff(OfZxid, frozen=True, tag="diff"):
     """← keep the log; what is missing follows."""
 
-    zxid: int
 
-
-class Trunc(msgspec.Struct, frozen=True, gc=False, tag="trunc"):
+class Trunc(OfZxid, frozen=True, tag="trunc"):
     """← remove everything after ``zxid``; what is missing follows."""
-
-    zxid: int
 
 
 class Snap(msgspec.Struct, frozen=True, gc=False, tag="snap"):
@@ -103,10 +105,8 @@ class UpToDate(msgspec.Struct, frozen=True, gc=False, tag="uptodate"):
     """← the leader is established: serve."""
 
 
-class Ack(msgspec.Struct, frozen=True, gc=False, tag="ack"):
+class Ack(OfZxid, frozen=True, tag="ack"):
     """→ stored; counter 0 answers NEWLEADER and UPTODATE."""
-
-    zxid: int
 
 
 class Proposal(msgspec.Struct, frozen=True, gc=False, tag="proposal"):
@@ -116,10 +116,8 @@ class Proposal(msgspec.Struct, frozen=True, gc=False, tag="proposal"):
     origin: tuple[str, int, int] | None = None
 
 
-class Commit(msgspec.Struct, frozen=True, gc=False, tag="commit"):
+class Commit(OfZxid, frozen=True, tag="commit"):
     """← a quorum stored it."""
-
-    zxid: int
 
 
 class Ping(msgspec.Struct, frozen=True, gc=False, tag="ping"):
@@ -133,21 +131,9 @@ class Forward(msgspec.Struct, frozen=True, gc=False, tag="request"):
     command: Command
 
 
-Body = (
-    FollowerInfo
-    | LeaderInfo
-    | AckEpoch
-    | Diff
-    | Trunc
-    | Snap
-    | NewLeader
-    | UpToDate
-    | Ack
-    | Proposal
-    | Commit
-    | Ping
-    | Forward
-)
+ToLeader = FollowerInfo | AckEpoch | Ack | Forward | Ping
+ToFollower = LeaderInfo | Diff | Trunc | Snap | NewLeader | UpToDate | Proposal | Commit | Ping
+Body = ToLeader | ToFollower
 
 
 class Packet(msgspec.Struct, frozen=True, gc=False, tag="packet"):

@@ -16,7 +16,7 @@ from dethrone.clusters.targets.client_api import Unknown
 from dethrone.clusters.targets.kit.core import KitNode
 from dethrone.clusters.targets.kit.machine import Machine
 from dethrone.clusters.targets.zab.log import ACCEPTED, CURRENT, Log, epoch_ops
-from dethrone.clusters.targets.zab.messages import Body, Closed, Notification, Packet, Vote, epoch_of
+from dethrone.clusters.targets.zab.messages import Body, Notification, Packet, Vote, epoch_of
 from dethrone.clusters.targets.zab.rules import ELECTION, LEADING, LOOKING, NOMINATED, Rules
 from dethrone.harness.core.clock import Ns
 from dethrone.harness.core.machine import Await, DiskOp, Note
@@ -36,7 +36,7 @@ class Link:
         self.number = number
         self.sent = self.got = 0
         self.held: dict[int, Body] = {}
-        self.heard = self.since = now
+        self.heard = now
 
     def take(self, packet: Packet, now: Ns) -> list[Body]:
         """The messages that are next in order now."""
@@ -47,7 +47,7 @@ class Link:
             self.got += 1
             out.append(self.held.pop(self.got))
         if out or not self.held:
-            self.heard = self.since = now
+            self.heard = now
         return out
 
 
@@ -110,10 +110,6 @@ class Node(KitNode):
         """Append a message on a connection."""
         link.sent += 1
         self.send(to, Packet(link.number, link.sent, body))
-
-    def close(self, to: str, link: Link) -> None:
-        """Report that a connection is over."""
-        self.send(to, Closed(link.number))
 
     def shown_role(self) -> str:
         """A leader that has not won its epoch is only nominated."""

@@ -8,34 +8,24 @@ Source: docs/sources.md, zk-ephemeral.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
 
-from dethrone.clusters.targets.kit.core import KitCore, KitNode, status_of
+from dethrone.clusters.targets.kit.core import KitCore, status_of
 from dethrone.clusters.targets.zk_ephemeral import messages as m
 from dethrone.clusters.targets.zk_ephemeral import race, replica
 from dethrone.clusters.targets.zk_ephemeral.controller import Controller
 from dethrone.clusters.targets.zk_ephemeral.knobs import ZkKnobs
-from dethrone.clusters.targets.zk_ephemeral.log import Log, hw_ops
+from dethrone.clusters.targets.zk_ephemeral.log import Log, LogNode, hw_ops
 from dethrone.clusters.targets.zk_ephemeral.rules import Rules
 from dethrone.clusters.targets.zk_ephemeral.session import CALL, CONTACT, DISCONNECTED, PING, Session
 from dethrone.harness.core.clock import MS, Clocks, Ns
-from dethrone.harness.core.machine import (
-    SHUTDOWN,
-    Await,
-    CoreStatus,
-    Disk,
-    DiskDone,
-    DiskImage,
-    Glance,
-    Note,
-    SetTimer,
-)
+from dethrone.harness.core.machine import SHUTDOWN, Await, CoreStatus, DiskDone, DiskImage, Glance, Note, SetTimer
 
 REGISTER = "register"
 
 
-class BrokerCore(KitNode, KitCore["BrokerCore"]):
+class BrokerCore(LogNode, KitCore["BrokerCore"]):
     """One broker."""
 
     graceful = True
@@ -44,10 +34,10 @@ class BrokerCore(KitNode, KitCore["BrokerCore"]):
     NO_CONTACT, EXPIRED = "DISCONNECTED", "EXPIRED"
 
     def __init__(self, node: str, members: tuple[str, ...], knobs: ZkKnobs, rules: Rules) -> None:
-        super().__init__()
+        super().__init__(Log(sync=rules.syncs("log")))
         self.node = self
         self.me = node
-        self.knobs = knobs
+        self.knobs = rules.knobs
         self.rules = rules
         self.service = knobs.coordinator_of(members)
         self.brokers = tuple(name for name in members if name != self.service)
@@ -62,7 +52,6 @@ class BrokerCore(KitNode, KitCore["BrokerCore"]):
         self.fetch_seq = 0
         self.in_isr = False
         self.run = 0
-        self.log = Log(sync=rules.syncs("log"))
         self.session = Session(self, self.service, rules, knobs.session_timeout)
         self.controller = None if self.race else Controller(self)
         self.controller_epoch = 0
@@ -71,8 +60,6 @@ class BrokerCore(KitNode, KitCore["BrokerCore"]):
         self.look_twice = False
         self.claiming = False
         self.contenders: tuple[str, ...] = ()
-        self.batches: dict[int, int] = {}
-        """Log batch under way → the index that it makes durable."""
         self.checkpoint_hw = 0
         self.checkpoint_at: Ns | None = None
 
@@ -105,76 +92,36 @@ class BrokerCore(KitNode, KitCore["BrokerCore"]):
         self.halted = True
 
     def hears(self, src: str, body: Any) -> None:
-        """Hand a message to its handler."""
+        """Hand a message to its handler; of the service's, to the session's."""
         kind = type(body)
-        session = self.session
-        if kind is m.Fetch:
-            replica.on_fetch(self, src, body)
-        elif kind is m.FetchReply:
-            replica.on_fetch_reply(self, src, body)
-        elif src == self.service:
-            if kind is m.Pong:
-                session.on_pong(body)
-            elif kind is m.Answer:
-                session.on_answer(body)
-            elif kind is m.WatchFired:
-                session.on_watch_fired(body)
-            elif kind is m.Connected:
-                session.on_connected(body)
-            elif kind is m.SessionExpired:
-                session.on_expired(body)
-        elif kind is m.LeaderNotice:
-            if self.leading is not None and body.epoch > self.term:
-                self.deposed(body.epoch, f"{src} leads a newer epoch")
-        elif self.controller is None:
-            self.violation({"what": "unknown message", "from": src})
-        elif kind is m.LeaderAndIsr:
-            self.controller.on_leader_and_isr(src, body)
-        elif kind is m.LeaderAndIsrReply:
-            self.controller.on_reply(src, body)
-        elif kind is m.UpdateMetadata:
-            self.controller.on_metadata(src, body)
+        if src == self.service and kind in self.ANSWERS:
+            self.ANSWERS[kind](self.session, body)
+        elif self.controller is not None and kind in self.COMMANDS:
+            self.COMMANDS[kind](self.controller, src, body)
+        elif src != self.service or kind in self.MESSAGES:
+            super().hears(src, body)
 
     def rings(self, timer: str) -> None:
         """Hand a timer to its handler."""
-        if timer == SHUTDOWN:
-            self._shut_down()
-        elif timer == PING:
-            self.session.on_ping_timer()
-        elif timer == CONTACT:
-            self.session.on_contact_timer()
-        elif timer == CALL:
-            self.session.on_call_timer()
-        elif timer == replica.FETCH:
-            replica.fetch(self)
-        elif timer == replica.PARKED:
-            replica.on_parked_timer(self)
-        elif timer == replica.LAG:
-            replica.on_lag_timer(self)
-        elif timer == replica.CHECKPOINT:
-            self._checkpoint()
-        elif timer == REGISTER:
-            self._register()
-        elif self.controller is not None:
+        if timer in self.TIMERS or self.controller is None:
+            super().rings(timer)
+        else:
             self.controller.on_timer(timer)
 
     def disk_done(self, done: DiskDone) -> None:
         """A batch succeeded or failed."""
-        index = self.batches.pop(done.token, None)
         if done.error is not None:
-            self.note("persist_failed", {"file": "log" if index is not None else "hw", "error": done.error})
+            file = "log" if done.token in self.batches else "hw"
+            self.note("persist_failed", {"file": file, "error": done.error})
             if self.rules.on_persist_error("log") == "halt":
                 self.halt(f"log: {done.error}")
                 return
-        if index is None:
+        if not self.log_written(done.token):
             return
-        log = self.log
-        log.durable = max(log.durable, min(index, log.end))
-        if log.waits() and not self.batches:
-            self._start_batch()
+        self.write_log()
         if self.leading is not None:
             replica.advance(self, self.leading)
-        elif self.fetching and log.durable == log.end:
+        elif self.fetching and self.log.durable == self.log.end:
             replica.fetch(self)
 
     # --- what the session reports ---------------------------------------------------------------------------------
@@ -239,7 +186,7 @@ class BrokerCore(KitNode, KitCore["BrokerCore"]):
             if kind == m.NODE_DELETED and self.leading is None:
                 replica.stop_following(self)
                 self.leader = None
-                if not self.rules.reacts_to_deletion():
+                if not self.rules.reacts_to_deletion:
                     return
             race.look(self, rewatch=self.rules.rewatches())
         elif self.controller is not None:
@@ -290,21 +237,15 @@ class BrokerCore(KitNode, KitCore["BrokerCore"]):
 
     # --- disk -----------------------------------------------------------------------------------------------------
 
-    def write_log(self) -> None:
-        """Write what waits; while a batch is under way, what comes meanwhile waits for it."""
-        if self.log.waits() and not self.batches:
-            self._start_batch()
-
-    def _start_batch(self) -> None:
-        self.token += 1
-        self.batches[self.token] = self.log.end
-        self.out.append(Disk(self.token, self.log.take_ops()))
-
     def hw_moved(self) -> None:
         """The high watermark moved: it is written down once in a while."""
         if self.checkpoint_at is None:
-            self.checkpoint_at = self.mono + self.rules.checkpoint_interval()
+            self.checkpoint_at = self.mono + self.knobs.hw_checkpoint_interval
             self.out.append(SetTimer(replica.CHECKPOINT, self.checkpoint_at))
+
+    def _on_notice(self, src: str, body: m.LeaderNotice) -> None:
+        if self.leading is not None and body.epoch > self.term:
+            self.deposed(body.epoch, f"{src} leads a newer epoch")
 
     def _checkpoint(self) -> None:
         self.checkpoint_at = None
@@ -312,6 +253,35 @@ class BrokerCore(KitNode, KitCore["BrokerCore"]):
         if hw != self.checkpoint_hw:
             self.checkpoint_hw = hw
             self.batch(hw_ops(hw, sync=self.rules.syncs("hw")))
+
+    MESSAGES: ClassVar = {
+        m.Fetch: replica.on_fetch,
+        m.FetchReply: replica.on_fetch_reply,
+        m.LeaderNotice: _on_notice,
+    }
+    ANSWERS: ClassVar[Mapping[type, Callable[[Session, Any], None]]] = {
+        m.Pong: Session.on_pong,
+        m.Answer: Session.on_answer,
+        m.WatchFired: Session.on_watch_fired,
+        m.Connected: Session.on_connected,
+        m.SessionExpired: Session.on_expired,
+    }
+    COMMANDS: ClassVar[Mapping[type, Callable[[Controller, str, Any], None]]] = {
+        m.LeaderAndIsr: Controller.on_leader_and_isr,
+        m.LeaderAndIsrReply: Controller.on_reply,
+        m.UpdateMetadata: Controller.on_metadata,
+    }
+    TIMERS: ClassVar = {
+        SHUTDOWN: _shut_down,
+        PING: lambda b: b.session.on_ping_timer(),
+        CONTACT: lambda b: b.session.on_contact_timer(),
+        CALL: lambda b: b.session.on_call_timer(),
+        REGISTER: _register,
+        replica.FETCH: replica.fetch,
+        replica.PARKED: replica.on_parked_timer,
+        replica.LAG: replica.on_lag_timer,
+        replica.CHECKPOINT: _checkpoint,
+    }
 
     # --- status ---------------------------------------------------------------------------------------------------
 

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 from dethrone.clusters.targets.zk_ephemeral import messages as m
 from dethrone.clusters.targets.zk_ephemeral import replica
 from dethrone.clusters.targets.zk_ephemeral.replica import StoredState, read_state
-from dethrone.harness.core.machine import SetTimer
 
 if TYPE_CHECKING:
     from dethrone.clusters.targets.zk_ephemeral.broker import BrokerCore
@@ -86,7 +85,7 @@ class Controller:
 
     def _created(self, answer: m.Answer) -> None:
         b = self.b
-        if b.rules.leads_after(answer.code) or answer.owner == b.session.id:
+        if answer.code == m.OK or answer.owner == b.session.id:
             b.note("ephemeral_created", {"path": m.CONTROLLER_PATH})
             self.owner = b.me
             self._take_office()
@@ -129,7 +128,7 @@ class Controller:
             "leader_elected",
             {"path": m.CONTROLLER_PATH, "id": b.me, "controller_epoch": epoch, "contenders": list(b.brokers)},
         )
-        b.out.append(SetTimer(RESEND, b.mono + b.knobs.call_retry))
+        b.timer(RESEND, b.knobs.call_retry)
         self._refresh()
 
     def _refresh(self) -> None:
@@ -146,7 +145,7 @@ class Controller:
             self.elected = False
             self.unanswered.clear()
             self.b.note("controller_resigned", {"controller_epoch": self.epoch, "why": why})
-            self.b.out.append(SetTimer(RESEND, None))
+            self.b.timer(RESEND, None)
         if why == "session expired":
             self.owner = None
 
@@ -276,7 +275,7 @@ class Controller:
             return
         for broker, command in self.unanswered.items():
             self.b.send(broker, command)
-        self.b.out.append(SetTimer(RESEND, self.b.mono + self.b.knobs.call_retry))
+        self.b.timer(RESEND, self.b.knobs.call_retry)
 
     def on_reply(self, src: str, body: m.LeaderAndIsrReply) -> None:
         """A broker answered."""
@@ -331,7 +330,8 @@ class Controller:
                 replica.lead(b, body.leader_epoch, body.isr, body.version, body.isr)
             elif body.version > leading.version:
                 leading.controller_epoch = body.controller_epoch
-                replica.reread(b, leading, self._state(body), body.version)
+                state = StoredState(body.leader, body.leader_epoch, body.isr, body.controller_epoch)
+                replica.reread(b, leading, state, body.version)
         elif body.leader is None:
             replica.stop_leading(b, "the partition is offline")
             replica.stop_following(b)
@@ -340,10 +340,6 @@ class Controller:
             b.become(b.FOLLOWER, "the partition is offline")
         else:
             replica.follow(b, body.leader, body.leader_epoch)
-
-    @staticmethod
-    def _state(body: m.LeaderAndIsr) -> dict[str, Any]:
-        return StoredState(body.leader, body.leader_epoch, body.isr, body.controller_epoch).data()
 
     def on_metadata(self, src: str, body: m.UpdateMetadata) -> None:
         """Who lives; a stale controller's word is refused."""

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from dethrone.clusters.targets.client_api import Append
+from dethrone.clusters.targets.kit.core import KitNode
 from dethrone.clusters.targets.kit.files import (
     Recovered,
     Unreadable,
@@ -25,6 +25,7 @@ from dethrone.clusters.targets.kit.files import (
     unsynced,
 )
 from dethrone.clusters.targets.kit.log import EntryLog
+from dethrone.clusters.targets.kit.machine import Machine
 from dethrone.clusters.targets.zk_ephemeral.messages import Record
 from dethrone.harness.core.machine import DiskImage, DiskOp, Fsync
 
@@ -42,7 +43,7 @@ class Log(EntryLog[Record]):
         super().__init__(LOG, sync=sync)
         self.hw = 0
         self.applied = 0
-        self.data: dict[str, Any] = {}
+        self.machine = Machine()
 
     def record(self, entry: Record) -> tuple[bytes, str]:
         """A record as one JSON object; nothing compares digests."""
@@ -76,7 +77,7 @@ class Log(EntryLog[Record]):
         self.cut(end)
         self.hw = min(self.hw, end)
         if self.applied > end:
-            self.applied, self.data = 0, {}
+            self.applied, self.machine = 0, Machine()
             self.apply()
         ops = tuple(self.ops)
         self.ops.clear()
@@ -94,21 +95,41 @@ class Log(EntryLog[Record]):
     def apply(self) -> None:
         """Apply everything below the high watermark."""
         while self.applied < self.hw:
-            command = self.entries[self.applied].command
             self.applied += 1
-            if isinstance(command, Append):
-                held = self.data.get(command.key)
-                if isinstance(held, list):
-                    held.append(command.value)
-                else:
-                    self.data[command.key] = [command.value]
-            else:
-                self.data[command.key] = command.value
+            self.machine.apply(self.applied, self.entries[self.applied - 1].command)
 
     def read(self, key: str) -> Any:
-        """The value of a key; a list is copied."""
-        held = self.data.get(key)
-        return list(held) if isinstance(held, list) else held
+        """The value of a key."""
+        return self.machine.read(key)
+
+
+class LogNode(KitNode):
+    """A node with such a log. One write of it is under way at a time; what comes meanwhile waits for that."""
+
+    def __init__(self, log: Log) -> None:
+        super().__init__()
+        self.log = log
+        self.batches: dict[int, int] = {}
+        """Batch of the log under way → the index that it makes durable."""
+
+    def write_log(self) -> None:
+        """Hand what waits in the log to the disk, once it is free."""
+        if self.log.waits() and not self.batches:
+            self.batches[self.batch(self.log.take_ops())] = self.log.end
+
+    def cut_log(self, end: int) -> None:
+        """Keep records 1 … ``end``, also of what is being written."""
+        ops = self.log.cut_now(end)
+        self.batches = {token: min(index, end) for token, index in self.batches.items()}
+        if ops:
+            self.batches[self.batch(ops)] = end
+
+    def log_written(self, token: int) -> bool:
+        """A batch is done; whether it was one of the log, which is durable so far."""
+        index = self.batches.pop(token, None)
+        if index is not None:
+            self.log.durable = max(self.log.durable, min(index, self.log.end))
+        return index is not None
 
 
 def _read(content: bytes) -> Recovered[Record]:

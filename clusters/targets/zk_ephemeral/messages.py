@@ -228,19 +228,6 @@ class UpdateMetadata(msgspec.Struct, frozen=True, gc=False, tag="update_metadata
     live: tuple[str, ...]
 
 
-ZkMessage = (
-    Connect
-    | Connected
-    | Ping
-    | Pong
-    | Call
-    | Answer
-    | SessionExpired
-    | WatchFired
-    | Fetch
-    | FetchReply
-    | LeaderNotice
-    | LeaderAndIsr
-    | LeaderAndIsrReply
-    | UpdateMetadata
-)
+ServiceMessage = Connect | Connected | Ping | Pong | Call | Answer | SessionExpired | WatchFired
+BrokerMessage = Fetch | FetchReply | LeaderNotice | LeaderAndIsr | LeaderAndIsrReply | UpdateMetadata
+ZkMessage = ServiceMessage | BrokerMessage

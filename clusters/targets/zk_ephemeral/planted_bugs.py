@@ -191,22 +191,10 @@ class SmallerIsrCountsAtOnce(Rules):  # A follower that lags stops counting befo
         return when == "decided"
 
 
-@mutant("harmless-longer-wait", says="keeps empty fetches waiting longer")
-class LongerWait(Rules):  # Harmless
-    def fetch_wait(self) -> Ns:
-        return self.knobs.fetch_wait_max * 3 // 2
-
-
 @mutant("harmless-half-ping", says="pings the service twice as often")
 class HalfPing(Rules):  # Harmless
     def ping_interval(self) -> Ns:
         return self.knobs.session_timeout // 6
-
-
-@mutant("harmless-frequent-checkpoints", says="writes the high watermark down more often")
-class FrequentCheckpoints(Rules):  # Harmless
-    def checkpoint_interval(self) -> Ns:
-        return max(1, self.knobs.hw_checkpoint_interval // 10)
 
 
 @mutant("harmless-early-doubt", says="knows itself disconnected a little earlier")

@@ -41,7 +41,7 @@ def _looked(b: BrokerCore, answer: m.Answer) -> None:
     owner, epoch = data.get("id"), data.get("epoch")
     if b.leading is not None and not b.rules.gives_up("other"):
         return
-    if b.rules.owns(answer.owner, b.session.id):
+    if answer.owner == b.session.id:
         if b.leading is None and not b.claiming:  # it stepped down and is still the owner: a new epoch
             _claim(b)
     elif not isinstance(owner, str) or owner == b.me or not isinstance(epoch, int):
@@ -97,8 +97,8 @@ def contend(b: BrokerCore, stored: StoredState | None, version: int, *, unclean:
 
     def told(answer: m.Answer) -> None:
         b.claiming = False
-        mine = answer.code == m.NODE_EXISTS and b.rules.owns(answer.owner, b.session.id)
-        if b.rules.leads_after(m.OK if mine else answer.code):
+        mine = answer.code == m.NODE_EXISTS and answer.owner == b.session.id
+        if mine or answer.code == m.OK:
             b.note("ephemeral_created", {"path": m.LEADER_PATH})
             _publish(b, stored, version, unclean=unclean)
             return
@@ -107,7 +107,7 @@ def contend(b: BrokerCore, stored: StoredState | None, version: int, *, unclean:
         look(b)
 
     b.contenders = tuple(isr or b.brokers)
-    create = m.Create(m.LEADER_PATH, {"id": b.me, "epoch": None}, ephemeral=b.rules.creates_ephemeral())
+    create = m.Create(m.LEADER_PATH, {"id": b.me, "epoch": None}, ephemeral=b.rules.creates_ephemeral)
     b.session.call(create, told)
 
 
@@ -127,7 +127,7 @@ def _claim(b: BrokerCore) -> None:
 def _publish(b: BrokerCore, stored: StoredState | None, version: int, *, unclean: bool) -> None:
     """Write {leader, epoch + 1, ISR} over exactly the state that was read; then lead."""
     epoch = b.rules.next_epoch(0 if stored is None else stored.epoch)
-    isr = b.rules.new_isr(b.me, None if stored is None else stored.isr)
+    isr = (b.me,)  # followers join as they catch up
     state = StoredState(b.me, epoch, isr, 0)
     b.claiming = True
 

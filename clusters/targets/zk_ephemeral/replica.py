@@ -10,7 +10,7 @@ Source: docs/sources.md, zk-ephemeral: Kafka's "maximal ISR" (KIP-497).
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dethrone.clusters.targets.client_api import Append, Failed, Get, NotLeader, Ok, Put, Refused, Unknown
 from dethrone.clusters.targets.zk_ephemeral import messages as m
@@ -33,17 +33,15 @@ class Follower:
         self.end = -1
         self.end_before = 0
         """The leader's log end at the fetch before."""
-        self.hw = 0
         self.run = 0
         self.seq = 0
 
 
-class Parked:
+class Parked(NamedTuple):
     """A fetch that waits for new records or a new high watermark."""
 
-    def __init__(self, at: Ns, body: m.Fetch) -> None:
-        self.at = at
-        self.body = body
+    at: Ns
+    body: m.Fetch
 
 
 class Leadership:
@@ -137,7 +135,7 @@ def on_fetch(b: BrokerCore, src: str, body: m.Fetch) -> None:
     if b.leading is leading and not answer_fetch(b, leading, src, body):
         leading.parked[src] = Parked(b.mono, body)
         if len(leading.parked) == 1:
-            b.out.append(SetTimer(PARKED, b.mono + b.rules.fetch_wait()))
+            b.out.append(SetTimer(PARKED, b.mono + b.knobs.fetch_wait_max))
 
 
 def _progress(b: BrokerCore, leading: Leadership, src: str, follower: Follower, body: m.Fetch) -> None:
@@ -149,10 +147,9 @@ def _progress(b: BrokerCore, leading: Leadership, src: str, follower: Follower, 
     follower.fetched, follower.end_before = b.mono, b.log.durable
     moved = follower.end != body.log_end
     follower.end = body.log_end
-    follower.hw = body.hw
     if src not in leading.isr and src not in leading.joining:
         least = max(b.log.hw, leading.start)
-        if b.rules.joins_isr(log_end=body.log_end, hw=least) and not leading.joining and not leading.leaving:
+        if body.log_end >= least and not leading.joining and not leading.leaving:
             leading.joining.add(src)
             _publish_isr(b, leading, "caught up")
     elif moved:
@@ -182,7 +179,7 @@ def on_parked_timer(b: BrokerCore) -> None:
     leading = b.leading
     if leading is None:
         return
-    wait = b.rules.fetch_wait()
+    wait = b.knobs.fetch_wait_max
     for src, parked in list(leading.parked.items()):
         if b.mono - parked.at >= wait:
             answer_fetch(b, leading, src, parked.body, late=True)
@@ -200,7 +197,9 @@ def on_lag_timer(b: BrokerCore) -> None:
     if leading.joining or leading.leaving:
         return
     late = {
-        peer for peer in leading.isr if peer != b.me and b.rules.leaves_isr(b.mono - leading.followers[peer].caught_up)
+        peer
+        for peer in leading.isr
+        if peer != b.me and b.mono - leading.followers[peer].caught_up > b.knobs.replica_lag_time_max
     }
     if late:
         leading.leaving |= late
@@ -258,7 +257,7 @@ def _publish_isr(b: BrokerCore, leading: Leadership, why: str) -> None:
         elif answer.code == m.BAD_VERSION:
             leading.joining.clear()
             leading.leaving.clear()
-            reread(b, leading, answer.data, answer.version)
+            reread(b, leading, read_state(answer.data), answer.version)
         else:
             b.deposed(b.term, "the partition state is gone")
 
@@ -275,9 +274,8 @@ def _isr_changed(b: BrokerCore, leading: Leadership, isr: tuple[str, ...], versi
     advance(b, leading)
 
 
-def reread(b: BrokerCore, leading: Leadership, data: Any, version: int) -> None:
+def reread(b: BrokerCore, leading: Leadership, stored: StoredState | None, version: int) -> None:
     """The stored state is another one than this leader's: it keeps leading only if the state still names it."""
-    stored = read_state(data)
     if stored is None or stored.leader != b.me or stored.epoch != b.term:
         b.deposed(b.term if stored is None else stored.epoch, "the stored state names another leader or epoch")
         return
@@ -323,7 +321,7 @@ def fetch(b: BrokerCore) -> None:
     end = b.rules.fetch_position(durable=log.durable, written=log.end)
     last = log.entries[end - 1].epoch if end else 0
     b.send(b.leader, m.Fetch(b.term, end, last, log.hw, b.run, b.fetch_seq))
-    b.out.append(SetTimer(FETCH, b.mono + b.rules.fetch_wait() + b.knobs.call_retry))
+    b.out.append(SetTimer(FETCH, b.mono + b.knobs.fetch_wait_max + b.knobs.call_retry))
 
 
 def _fetch_after_cut(b: BrokerCore) -> None:
@@ -380,11 +378,7 @@ def cut(b: BrokerCore, end: int, why: str) -> None:
     if end >= log.end:
         return
     b.note("truncated", {"from": end + 1, "to": log.end, "why": why, "hw": log.hw})
-    ops = log.cut_now(end)
-    for token, index in b.batches.items():
-        b.batches[token] = min(index, end)
-    if ops:
-        b.batches[b.batch(ops)] = end
+    b.cut_log(end)
 
 
 # --- clients ------------------------------------------------------------------------------------------------------
@@ -415,14 +409,13 @@ def on_request(b: BrokerCore, request: int, body: Any) -> None:
 # --- the stored state ---------------------------------------------------------------------------------------------
 
 
-class StoredState:
+class StoredState(NamedTuple):
     """The partition state in the service."""
 
-    def __init__(self, leader: str | None, epoch: int, isr: tuple[str, ...], controller_epoch: int) -> None:
-        self.leader = leader
-        self.epoch = epoch
-        self.isr = isr
-        self.controller_epoch = controller_epoch
+    leader: str | None
+    epoch: int
+    isr: tuple[str, ...]
+    controller_epoch: int
 
     def data(self) -> dict[str, Any]:
         """As it is stored."""

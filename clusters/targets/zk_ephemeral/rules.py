@@ -6,13 +6,16 @@ decides what the rule decides. Out of scope: what no knob and no variant changes
 Source: docs/sources.md, zk-ephemeral.
 """
 
+# ruff: noqa: ARG002 - a broken rule may look at what the honest one ignores
+
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from fractions import Fraction
 from typing import Literal
 
 from dethrone.clusters.targets.kit import by
-from dethrone.clusters.targets.kit.mutants import mutant
+from dethrone.clusters.targets.kit.mutants import Switched, mutant
 from dethrone.clusters.targets.zk_ephemeral.knobs import ZkKnobs
 from dethrone.clusters.targets.zk_ephemeral.tree import Change, Tree
 from dethrone.harness.core.clock import Ns
@@ -20,6 +23,12 @@ from dethrone.harness.core.clock import Ns
 SAFE = {"acks": "all", "min_insync_replicas": "2", "truncate": "epoch"}
 
 
+@mutant("harmless-longer-wait", says="keeps empty fetches waiting longer", scales={"fetch_wait_max": Fraction(3, 2)})
+@mutant(
+    "harmless-frequent-checkpoints",
+    says="writes the high watermark down more often",
+    scales={"hw_checkpoint_interval": Fraction(1, 10)},
+)
 class Rules:
     """The honest rules under these knobs. One object per core."""
 
@@ -34,7 +43,6 @@ class Rules:
 
     def may_create(self, *, exists: bool, path: str) -> bool:
         """Exactly one of concurrent creators succeeds."""
-        del path
         return not exists
 
     # Any version matches
@@ -49,39 +57,29 @@ class Rules:
         """Compare-and-set; -1 matches any version."""
         return given in (-1, present)
 
-    def expired(self, silence: Ns, timeout: Ns) -> bool:
-        """Nothing heard for the timeout or longer."""
-        return silence >= timeout
-
     def stores(self, change: Change) -> bool:
         """Which changes go to disk: all."""
-        del change
         return True
 
     # --- disks, of service and brokers ----------------------------------------------------------------------------
 
     def syncs(self, file: str) -> bool:
         """Whether writes of this file are made durable."""
-        del file
         return True
 
     def appends_at(self, end: int) -> int | None:
         """Where the service writes its next records: where the last ones that it wrote end."""
         return end
 
-    @mutant(
+    answers_after_persist = Switched(
         "02-answer-before-persist",
-        answers=False,
         says="the service answers before the change is on disk",
         caught_by=(by.LEADER, by.TERM, by.DURABLE),
     )
-    def answers_after_persist(self) -> bool:
-        """Whether what shows a change of the tree waits for its write."""
-        return True
+    """Whether what shows a change of the tree waits for its write."""
 
     def on_persist_error(self, file: str) -> Literal["halt", "ignore"]:
         """A node that could not write stops."""
-        del file
         return "halt"
 
     # --- sessions -------------------------------------------------------------------------------------------------
@@ -93,14 +91,6 @@ class Rules:
     def disconnect_after(self) -> Ns:
         """Silence of the service after which a client knows itself disconnected: two thirds of the timeout."""
         return self.knobs.session_timeout * 2 // 3
-
-    def is_contact(self, event: Literal["sent", "heard"]) -> bool:
-        """What counts as contact with the service: hearing it."""
-        return event == "heard"
-
-    def clock(self) -> Literal["mono", "wall"]:
-        """The clock of a broker's pings."""
-        return "mono"
 
     # ZK-B9
     @mutant(
@@ -122,30 +112,15 @@ class Rules:
         """Whom a controller may choose: members of the ISR."""
         return node in isr
 
-    def reacts_to_deletion(self) -> bool:
-        """A follower that learns of the deletion tries to take the lead."""
-        return True
+    reacts_to_deletion = True
+    """A follower that learns of the deletion tries to take the lead."""
 
-    def leads_after(self, code: str) -> bool:
-        """Only the creator of the node leads."""
-        return code == "OK"
-
-    def owns(self, owner: int, session: int | None) -> bool:
-        """Whether a leader node belongs to this session."""
-        return owner == session
-
-    def creates_ephemeral(self) -> bool:
-        """The leader's node vanishes with its session."""
-        return True
+    creates_ephemeral = True
+    """The leader's node vanishes with its session."""
 
     def next_epoch(self, stored: int) -> int:
         """One more than the stored one."""
         return stored + 1
-
-    def new_isr(self, node: str, isr: Collection[str] | None) -> tuple[str, ...]:
-        """A new leader's ISR: itself; followers join as they catch up."""
-        del isr
-        return (node,)
 
     @mutant(
         "28-never-steps-down",
@@ -159,7 +134,6 @@ class Rules:
 
     def resumes_leadership(self, *, node: str, leader: str | None) -> bool:
         """Whether a restarted broker resumes leading because the stored state names it: never."""
-        del node, leader
         return False
 
     # --- epochs ---------------------------------------------------------------------------------------------------
@@ -180,12 +154,10 @@ class Rules:
 
     def serves_clients(self, *, leads: bool, reading: bool) -> bool:
         """The leader takes all reads and writes; followers serve no client."""
-        del reading
         return leads
 
     def fetch_position(self, *, durable: int, written: int) -> int:
         """A follower asks for (and so acknowledges) what follows its durable log."""
-        del written
         return durable
 
     def follower_hw(self, *, hw: int, leader_hw: int, log_end: int) -> int:
@@ -208,29 +180,9 @@ class Rules:
         """When a smaller ISR begins to count for the high watermark: once the service holds it."""
         return when == ("published" if self.knobs.isr_in_force == "published" else "decided")
 
-    def leaves_isr(self, lag: Ns) -> bool:
-        """Longer than replica.lag.time.max.ms without reaching the leader's log end."""
-        return lag > self.knobs.replica_lag_time_max
-
-    def joins_isr(self, *, log_end: int, hw: int) -> bool:
-        """A follower that has everything committed."""
-        return log_end >= hw
-
     # --- freedoms: any choice here is right -----------------------------------------------------------------------
-
-    def fetch_wait(self) -> Ns:
-        """How long the leader keeps an empty fetch waiting."""
-        return self.knobs.fetch_wait_max
 
     @mutant("harmless-small-batches", answers=4, says="sends fewer records at once")
     def records_max(self) -> int:
         """Records in one fetch reply."""
         return 64
-
-    def says_more(self) -> bool:
-        """Whether steady things are noted, too."""
-        return False
-
-    def checkpoint_interval(self) -> Ns:
-        """The time between two writes of the HW checkpoint."""
-        return self.knobs.hw_checkpoint_interval

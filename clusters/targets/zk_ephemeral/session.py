@@ -11,55 +11,28 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
+from dethrone.clusters.targets.kit.core import FAR
 from dethrone.clusters.targets.zk_ephemeral import messages as m
 from dethrone.clusters.targets.zk_ephemeral.rules import Rules
 from dethrone.harness.core.clock import Ns
-from dethrone.harness.core.machine import Effect, Send, SetTimer
-from dethrone.harness.core.rng import Rng
+from dethrone.harness.core.machine import SetTimer
+
+if TYPE_CHECKING:
+    from dethrone.clusters.targets.zk_ephemeral.broker import BrokerCore
 
 PING, CONTACT, CALL = "ping", "contact", "call"
 CONNECTING, CONNECTED, DISCONNECTED, EXPIRED, CLOSED = "CONNECTING", "CONNECTED", "DISCONNECTED", "EXPIRED", "CLOSED"
 _NEVER: Ns = -(1 << 62)
-FAR: Ns = 1 << 62
 
 Then = Callable[[m.Answer], None]
-
-
-class Owner(Protocol):
-    """Who holds the session."""
-
-    overdue_at: Ns
-    """When a connected client becomes disconnected if nothing is heard."""
-    mono: Ns
-    wall: Ns
-    out: list[Effect]
-    rng: Rng
-
-    def on_session_open(self) -> None:
-        """A session begins."""
-
-    def on_disconnected(self) -> None:
-        """Nothing was heard for too long."""
-
-    def on_reconnected(self) -> None:
-        """The session is reached again."""
-
-    def on_expired(self, session: int) -> None:
-        """The session is gone."""
-
-    def on_watch(self, path: str, kind: str) -> None:
-        """A watched node changed."""
-
-    def on_watches_lost(self) -> None:
-        """The service restarted."""
 
 
 class Session:
     """See the module. ``contact``: when the service was last heard."""
 
-    def __init__(self, owner: Owner, service: str, rules: Rules, timeout: Ns) -> None:
+    def __init__(self, owner: BrokerCore, service: str, rules: Rules, timeout: Ns) -> None:
         self.owner = owner
         self.service = service
         self.rules = rules
@@ -124,7 +97,7 @@ class Session:
         if call is None or then is None or body.xid != call.xid:
             return
         self.current = self.then = None
-        self.owner.out.append(SetTimer(CALL, None))
+        self.owner.timer(CALL, None)
         then(body)
         self._next()
 
@@ -159,8 +132,6 @@ class Session:
             self._send(m.Connect(self.timeout, self.nonce))
         else:
             self._send(m.Ping(self.id, self.seen, self.start))
-            if self.rules.is_contact("sent"):
-                self._heard()
         self._arm_ping()
 
     def on_contact_timer(self) -> None:
@@ -189,7 +160,7 @@ class Session:
         now = self.owner.mono
         self.contact = now
         if self.owner.overdue_at == FAR:
-            self.owner.out.append(SetTimer(CONTACT, now + self.rules.disconnect_after()))
+            self.owner.timer(CONTACT, self.rules.disconnect_after())
         self.owner.overdue_at = now + self.rules.disconnect_after()
         if self.state == DISCONNECTED:
             self.state = CONNECTED
@@ -215,15 +186,13 @@ class Session:
         self.queue.clear()
         self.current = self.then = None
         self.owner.overdue_at = FAR
-        self.owner.out.append(SetTimer(CALL, None))
+        self.owner.timer(CALL, None)
 
     def _arm_ping(self) -> None:
-        clock = self.rules.clock()
-        now = self.owner.mono if clock == "mono" else self.owner.wall
-        self.owner.out.append(SetTimer(PING, now + self.rules.ping_interval(), clock))
+        self.owner.timer(PING, self.rules.ping_interval())
 
     def _arm_call(self) -> None:
-        self.owner.out.append(SetTimer(CALL, self.owner.mono + self.rules.knobs.call_retry))
+        self.owner.timer(CALL, self.rules.knobs.call_retry)
 
     def _send(self, body: Any) -> None:
-        self.owner.out.append(Send(self.service, body))
+        self.owner.send(self.service, body)

@@ -18,12 +18,11 @@ Source: docs/sources.md, zk-ephemeral.
 
 from __future__ import annotations
 
-import hashlib
 from typing import Any
 
 import msgspec
 
-from dethrone.clusters.targets.kit.files import Unreadable, split
+from dethrone.clusters.targets.kit.files import Unreadable, digest, split
 from dethrone.clusters.targets.kit.witness import Parsed, RecordLogWatch
 from dethrone.clusters.targets.zk_ephemeral import messages as m
 from dethrone.clusters.targets.zk_ephemeral.log import LOG
@@ -147,9 +146,7 @@ def _parse(data: bytes, _: int, __: int) -> Parsed:
         records = [_DECODER.decode(body) for body, _ in bodies]
     except msgspec.DecodeError as error:
         raise Unreadable(str(error)) from error
-    found = [
-        (one.index, one.epoch, hashlib.blake2b(_ENCODE(one.command), digest_size=8).hexdigest()) for one in records
-    ]
+    found = [(one.index, one.epoch, digest(_ENCODE(one.command))) for one in records]
     return found, [end for _, end in bodies], ()
 
 
@@ -177,7 +174,6 @@ def _claims(op: m.Operation, node: str) -> int:
     A leader's change of its ISR repeats the same epoch, which is no new election; a controller that chooses itself
     shows this by its answers to fetches.
     """
-    if not isinstance(op, m.SetNode | m.Create) or op.path != m.STATE_PATH or not isinstance(op.data, dict):
-        return 0
-    claims = op.data.get("leader") == node and op.data.get("controller_epoch") == 0
-    return int(op.data.get("leader_epoch") or 0) if claims else 0
+    epoch = _epoch_in(op)
+    data = getattr(op, "data", {})
+    return epoch if epoch and data.get("leader") == node and data.get("controller_epoch") == 0 else 0

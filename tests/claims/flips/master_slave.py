@@ -10,13 +10,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from dethrone.clusters.targets.master_slave.knobs import Place
-from dethrone.clusters.targets.master_slave.planted_bugs import AcksAfterLocalAppend, PromotesItself, SlaveTakesWrites
+from dethrone.clusters.targets.master_slave.planted_bugs import PromotesItself
 from dethrone.clusters.targets.master_slave.rules import Rules
 
 
 class EverySlaveBalanced(Rules):
     def takes_balanced_reads(self, broker_id: int) -> bool:
         return broker_id > 0
+
+
+class AcksAfterLocalAppend(Rules):
+    def waits_for_slave(self) -> bool:
+        return False
+
+
+class SlaveTakesWrites(Rules):
+    def takes_writes(self, *, master: bool) -> bool:
+        return True
 
 
 class RoleByName(Rules):

@@ -14,7 +14,7 @@ class World(world.Roles):
     target = TARGET
 
 
-class Node(bench.Bench):
+class Node(bench.LastEvent):
     """One node; ``out`` holds the effects of the last event, which answers what it sends."""
 
     target = TARGET
@@ -25,7 +25,6 @@ class Node(bench.Bench):
         super().__init__(disk, node=name, members=members, seed=1, slow_start=True, **more)
 
     def give(self, event, *, after_ms=0):
-        self.out = []
         super().give(event, after_ms=after_ms)
         return self.sent()
 

@@ -6,11 +6,11 @@ from dethrone.clusters.systems.master_slave import SYSTEM, MasterSlaveClient
 from dethrone.clusters.systems.operations import outcome_of, request_for
 from dethrone.clusters.systems.target_client import TargetClient
 from dethrone.clusters.targets.client_api import Append, Ok, Unknown
-from dethrone.harness.core import registry
 from dethrone.harness.core.errors import ConfigError
-from dethrone.harness.core.interfaces import NodeSpec, OpOutcome
+from dethrone.harness.core.interfaces import OpOutcome
 from dethrone.harness.core.promise import LIVENESS
 from tests.clusters.master_slave.spec import cluster
+from tests.clusters.systems.specs import specs
 
 SECOND = 1_000_000_000
 
@@ -21,10 +21,6 @@ def knobs_of(profile="master-slave", **settings):
 
 def promise(profile="master-slave", **settings):
     return SYSTEM.promise(knobs_of(profile, **settings), profile=profile, voters=2)
-
-
-def test_it_comes_through_the_same_door_as_a_plug_in():
-    assert registry.load(registry.SYSTEMS, "master-slave") is SYSTEM
 
 
 def test_nothing_about_leaders_is_promised_and_what_was_acknowledged_is():
@@ -81,22 +77,8 @@ def client_of(monkeypatch):
     def make(world):
         monkeypatch.setattr(TargetClient, "invoke", Simulated.invoke)
         monkeypatch.setattr(TargetClient, "world", world, raising=False)
-        knobs = knobs_of(deployment=world.knobs.deployment)
-        specs = {
-            name: NodeSpec(
-                name=name,
-                address="127.0.0.1",
-                members=dict.fromkeys(world.names, "127.0.0.1"),
-                knobs=knobs,
-                profile="master-slave",
-                variant=None,
-                seed=1,
-                data_dir="/d",
-                log_dir="/l",
-            )
-            for name in world.names
-        }
-        client = SYSTEM.client(specs)
+        (spec, *_) = specs(SYSTEM, {"deployment": world.knobs.deployment}).values()
+        client = SYSTEM.client(dict.fromkeys(world.names, spec))
         assert isinstance(client, MasterSlaveClient)
         return client
 

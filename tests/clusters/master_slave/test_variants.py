@@ -43,13 +43,13 @@ def test_a_slave_that_copies_from_a_shorter_log_throws_the_last_copy_away():
 
 def test_a_repeated_transfer_makes_a_slave_forget_what_it_acknowledged():
     from dethrone.clusters.targets.master_slave.messages import HaTransfer
-    from tests.clusters.master_slave.test_vectors import BODIES, following
+    from tests.clusters.master_slave.test_vectors import RECORDS, following
 
     for variant, left in ((None, 2), ("44-cuts-before-copy", 1)):
         one = following(variant=variant, slow=True)
-        one.hear("m", BODIES[3].__class__(0, BODIES[3].records, 2, 0))
+        one.hear("m", HaTransfer(0, RECORDS, 2, 0))
         one.done()
-        one.hear("m", HaTransfer(0, BODIES[3].records[:1], 2, 0))
+        one.hear("m", HaTransfer(0, RECORDS[:1], 2, 0))
         assert one.core.log.end == left
 
 

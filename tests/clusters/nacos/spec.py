@@ -42,7 +42,7 @@ class World(world.Roles):
     # --- looking and poking ---------------------------------------------------------------------------------------
 
     def state(self, name):
-        return self.boxes[name].core.state
+        return self.boxes[name].core.node
 
     def status(self, name):
         return self.boxes[name].status()
@@ -62,8 +62,9 @@ class World(world.Roles):
         self.due(**{name: 500})
         box = self.boxes[name]
         out: list[Any] = []
-        box.core._at(box.clocks(), box.rng, out)
-        election.on_election_tick(box.core.state)
+        node, now = box.core.node, box.clocks()
+        node.mono, node.wall, node.rng, node.out = now.mono, now.wall, box.rng, out
+        election.on_election_tick(node)
         self.carry_out(box, out)
 
     def put(self, name, key, value):
@@ -173,7 +174,7 @@ class World(world.Roles):
         super().mend()
 
 
-class One(bench.Bench):
+class One(bench.LastEvent):
     """Node ``me`` of ``members``; ``out`` holds the effects of the last event; no batch is done by itself."""
 
     target = TARGET
@@ -185,11 +186,11 @@ class One(bench.Bench):
 
     @property
     def state(self):
-        return self.core.state
+        return self.core.node
 
     @property
     def local(self):
-        return self.core.state.local
+        return self.core.node.local
 
     def put(self, **fields):
         """Set fields of the own record."""
@@ -212,10 +213,6 @@ class One(bench.Bench):
         self.out = []
         return self
 
-    def give(self, event, *, after_ms=0):
-        self.out = []
-        return super().give(event, after_ms=after_ms)
-
     def ask(self, src, body):
         """A peer's request; its answer (exactly one) comes back."""
         self.give(Message(src, body, 42))
@@ -223,9 +220,8 @@ class One(bench.Bench):
         assert (answer.to, answer.answers) == (src, 42)
         return answer.body
 
-    def tell(self, src, body):
-        """A peer's answer."""
-        return self.hear(src, body)
+    tell = bench.Bench.hear
+    """A peer's answer."""
 
     def fail(self, to, body):
         return self.give(SendFailed(to, body, "connection refused"))

@@ -8,15 +8,10 @@ from dethrone.clusters.targets import client_api
 from dethrone.clusters.targets.nacos import storage
 from dethrone.clusters.targets.nacos.items import Items
 from dethrone.clusters.targets.nacos.messages import Datum, DatumPublish, PublishAck, RaftPeer
-from dethrone.harness.core.machine import Fsync, Rename, Unlink, Write
 from tests.clusters.nacos.spec import One
 from tests.world.disk import Disk
 
 keys = st.text(max_size=300) | st.sampled_from([".", "..", "a/b", "x.tmp", "meta.properties", ""])
-
-
-def meta_on(term: int) -> dict[str, bytes]:
-    return {storage.META: f"term={term}\n".encode()}
 
 
 @given(st.dictionaries(keys, st.integers() | st.text(), max_size=6), st.integers(0, 2**62), st.none() | st.just("n2"))
@@ -26,9 +21,8 @@ def test_what_is_written_is_loaded(values, term, vote_for):
     for datum in datums:
         disk.carry_out_all(storage.write_datum("public", datum))
     disk.carry_out_all(storage.write_meta(storage.Meta(term, vote_for)))
-    loaded = storage.load(disk.shown, "public")
-    assert list(loaded.datums) == datums
-    assert loaded.meta == storage.Meta(term, vote_for)
+    assert storage.load_datums(disk.shown, "public") == datums
+    assert storage.load_meta(disk.shown) == storage.Meta(term, vote_for)
     for datum in datums:
         disk.carry_out_all(storage.delete_datum("public", datum.key))
     assert list(disk.shown) == [storage.META]
@@ -45,30 +39,11 @@ def test_every_key_has_a_name_of_its_own_below_the_namespace(key):
     assert not name.endswith(".tmp")
 
 
-def test_a_file_is_replaced_whole_and_synced_before_and_after():
+def test_the_witness_reads_what_a_batch_renamed_into_place():
     ops = storage.write_meta(storage.Meta(3))
-    scratch = storage.META + ".tmp"
-    assert ops == (
-        Write(scratch, b"term=3\n", offset=0, truncate=True),
-        Fsync(scratch),
-        Rename(scratch, storage.META),
-        Fsync(storage.META),
-    )
     assert storage.meta_written(ops) == storage.Meta(3)
     assert storage.meta_written(ops[:2]) is None
-    assert storage.meta_written((Unlink(storage.META),)) is None
-
-
-@pytest.mark.parametrize("cut", range(8))
-def test_a_crash_after_any_prefix_of_a_batch_leaves_a_disk_that_loads(cut):
-    disk = Disk()
-    disk.store(meta_on(1))
-    disk.carry_out_all(storage.write_datum("public", Datum("x", "old", 1)))
-    batch = storage.write_datum("public", Datum("x", "new", 2)) + storage.write_meta(storage.Meta(2))
-    disk.carry_out_all(batch[:cut])
-    loaded = storage.load(disk.shown, "public")
-    assert loaded.datums[0].value == ("new" if cut >= 3 else "old")
-    assert loaded.meta.term == (2 if cut >= 7 else 1)
+    assert storage.meta_written(storage.delete_meta()) is None
 
 
 @pytest.mark.parametrize(

@@ -5,12 +5,11 @@ from __future__ import annotations
 import pytest
 
 from dethrone.clusters.systems.nacos import SYSTEM
+from dethrone.clusters.targets.kit.files import Unreadable
 from dethrone.clusters.targets.nacos import storage
 from dethrone.clusters.targets.nacos.knobs import KNOBS
-from dethrone.clusters.targets.nacos.messages import BeatAnswer, RaftPeer
 from dethrone.clusters.targets.nacos.rules import Rules
 from dethrone.clusters.targets.nacos.target import TARGET
-from dethrone.harness.core.errors import ConfigError
 from dethrone.harness.core.machine import Fsync, Unlink
 from dethrone.harness.core.rng import Rng
 
@@ -19,20 +18,20 @@ META = storage.Meta(3, "n1")
 
 
 def _damaged():
-    raise storage.Damaged("damaged")
+    raise Unreadable("damaged")
 
 
 def _loads(rules):
     try:
         return rules.loads_meta(_damaged)
-    except storage.Damaged:
+    except Unreadable:
         return "halt"
 
 
 ASKED = {
-    "02-answer-before-persist": lambda r: r.waits_for_disk(),
+    "02-answer-before-persist": lambda r: r.waits_for_disk,
     "04-ignore-failed-vote-write": lambda r: r.on_persist_error(),
-    "05-vote-not-synced": lambda r: r.syncs(),
+    "05-vote-not-synced": lambda r: r.syncs,
     "06-delete-then-rename": lambda r: r.deletes_first(),
     "07-unreadable-means-fresh": _loads,
     "10-resumes-leadership": lambda r: r.start_state(META, me="n1"),
@@ -69,24 +68,11 @@ def test_a_harmless_build_breaks_none_of_these_rules(name):
     assert TARGET.planted[name].rules(MENDED).leader_due_ms(Rng(3)) >= 15_000
 
 
-def test_a_bug_of_the_mended_protocol_shows_nothing_in_the_original():
-    with pytest.raises(ConfigError, match="persist_vote=true"):
-        TARGET.core(node="n1", members=("n1", "n2", "n3"), knobs=KNOBS.parse({}), variant="02-answer-before-persist")
-    assert SYSTEM.knobs({}, profile="nacos-mended", variant="02-answer-before-persist")["persist_vote"] == "true"
-
-
 def test_a_file_is_synced_and_never_missing_unless_a_variant_says_so():
     assert not any(isinstance(op, Unlink) for op in storage.write_meta(META))
     assert sum(isinstance(op, Fsync) for op in storage.write_meta(META)) == 2
     assert not any(isinstance(op, Fsync) for op in storage.write_meta(META, sync=False))
     assert storage.write_meta(META, delete_first=True)[0] == Unlink(storage.META)
-
-
-def test_an_answered_beat_tells_its_term_once():
-    witness = TARGET.witness(node="n1", members=("n1", "n2", "n3"))
-    answer = BeatAnswer(RaftPeer("n1", "n2", 4))
-    assert [(one.name, one.term) for one in witness.sent("n2", answer)] == [("answered", 4)]
-    assert witness.sent("n3", answer) == []
 
 
 def test_the_exam_is_of_the_mended_one_and_bears_a_file_that_cannot_be_read():

@@ -9,27 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dethrone.clusters.targets.nacos import messages as m
 from dethrone.clusters.targets.nacos import wire
-from dethrone.clusters.targets.nacos.messages import (
-    BeatAnswer,
-    BeatRequest,
-    CallError,
-    Datum,
-    DatumDelete,
-    DatumFetch,
-    DatumPublish,
-    DatumStamp,
-    DeleteAck,
-    FetchAnswer,
-    Forward,
-    ForwardAnswer,
-    PeerAnswer,
-    PeerRequest,
-    PublishAck,
-    RaftPeer,
-    VoteAnswer,
-    VoteRequest,
-)
 
 integers = st.integers(0, 2**53)
 words = st.text(max_size=12)
@@ -41,7 +22,7 @@ values = st.recursive(
 )
 given_values = values.filter(lambda value: value is not None)
 peers = st.builds(
-    RaftPeer,
+    m.RaftPeer,
     ip=keys,
     vote_for=st.none() | keys,
     term=integers,
@@ -49,15 +30,15 @@ peers = st.builds(
     heartbeat_due_ms=st.integers(-500, 5_000),
     state=st.sampled_from(["FOLLOWER", "CANDIDATE", "LEADER"]),
 )
-datums = st.builds(Datum, key=keys, value=values, timestamp=integers)
+datums = st.builds(m.Datum, key=keys, value=values, timestamp=integers)
 requests = st.one_of(
-    st.builds(VoteRequest, peers),
-    st.builds(BeatRequest, peers, st.lists(st.builds(DatumStamp, keys, integers), max_size=4).map(tuple)),
-    st.just(PeerRequest()),
-    st.builds(DatumFetch, st.lists(keys, max_size=4).map(tuple), integers),
-    st.builds(DatumPublish, integers, datums, peers),
-    st.builds(DatumDelete, keys, peers),
-    st.builds(Forward, integers, keys, values, st.integers(0, 9)),
+    st.builds(m.VoteRequest, peers),
+    st.builds(m.BeatRequest, peers, st.lists(st.builds(m.DatumStamp, keys, integers), max_size=4).map(tuple)),
+    st.just(m.PeerRequest()),
+    st.builds(m.DatumFetch, st.lists(keys, max_size=4).map(tuple), integers),
+    st.builds(m.DatumPublish, integers, datums, peers),
+    st.builds(m.DatumDelete, keys, peers),
+    st.builds(m.Forward, integers, keys, values, st.integers(0, 9)),
 )
 
 
@@ -65,35 +46,22 @@ requests = st.one_of(
 def calls(draw):
     """A request and a fitting answer."""
     asked = draw(requests)
-    answers = {
-        VoteRequest: st.builds(VoteAnswer, peers),
-        BeatRequest: st.builds(BeatAnswer, peers),
-        PeerRequest: st.builds(PeerAnswer, peers),
-        DatumDelete: st.just(DeleteAck()),
-    }
     number = getattr(asked, "number", 0)
-    if isinstance(asked, DatumFetch):
-        good = st.builds(FetchAnswer, st.lists(datums, max_size=3).map(tuple), st.just(asked.term))
-    elif isinstance(asked, DatumPublish):
-        good = st.just(PublishAck(asked.number))
-    elif isinstance(asked, Forward):
-        bad = st.builds(
-            ForwardAnswer, st.just(number), st.sampled_from(["not_leader", "unknown", "failed", "refused"]), words
-        )
-        good = st.just(ForwardAnswer(number, "ok")) | bad
-    else:
-        good = answers[type(asked)]
-    call = {
-        VoteRequest: "vote",
-        BeatRequest: "beat",
-        PeerRequest: "peer",
-        DatumFetch: "fetch",
-        DatumPublish: "publish",
-        DatumDelete: "delete",
-        Forward: "forward",
+    bad = st.sampled_from(["not_leader", "unknown", "failed", "refused"])
+    good = {
+        m.VoteRequest: st.builds(m.VoteAnswer, peers),
+        m.BeatRequest: st.builds(m.BeatAnswer, peers),
+        m.PeerRequest: st.builds(m.PeerAnswer, peers),
+        m.DatumFetch: st.builds(
+            m.FetchAnswer, st.lists(datums, max_size=3).map(tuple), st.just(getattr(asked, "term", 0))
+        ),
+        m.DatumPublish: st.just(m.PublishAck(number)),
+        m.DatumDelete: st.just(m.DeleteAck()),
+        m.Forward: st.just(m.ForwardAnswer(number, "ok")) | st.builds(m.ForwardAnswer, st.just(number), bad, words),
     }[type(asked)]
+    call = asked.__struct_config__.tag
     kinds = st.sampled_from(["illegal state", "illegal argument"])
-    refused = st.builds(CallError, st.just(call), kinds, words, st.just(number))
+    refused = st.builds(m.CallError, st.just(call), kinds, words, st.just(number))
     return asked, draw(good | refused)
 
 
@@ -112,7 +80,7 @@ def test_every_answer_comes_back_as_it_was(call):
 
 
 def test_a_vote_is_a_form_parameter_with_the_whole_record_in_the_names_of_the_original():
-    method, path, headers, content = wire.request(VoteRequest(RaftPeer("n1", "n1", 3, 15_500, 5_000, "CANDIDATE")))
+    method, path, headers, content = wire.request(m.VoteRequest(m.RaftPeer("n1", "n1", 3, 15_500, 5_000, "CANDIDATE")))
     assert (method, path) == ("POST", "/v1/ns/raft/vote")
     assert headers["Content-Type"].startswith("application/x-www-form-urlencoded")
     (vote,) = parse_qs(content.decode())["vote"]
@@ -127,7 +95,7 @@ def test_a_vote_is_a_form_parameter_with_the_whole_record_in_the_names_of_the_or
 
 
 def test_a_beat_is_gzip_of_json():
-    _, path, headers, content = wire.request(BeatRequest(RaftPeer("n1", state="LEADER"), (DatumStamp("x", 3),)))
+    _, path, headers, content = wire.request(m.BeatRequest(m.RaftPeer("n1", state="LEADER"), (m.DatumStamp("x", 3),)))
     assert (path, headers["Content-Encoding"]) == ("/v1/ns/raft/beat", "gzip")
     beat = json.loads(gzip.decompress(content))["beat"]
     assert beat["peer"]["state"] == "LEADER"
@@ -135,21 +103,21 @@ def test_a_beat_is_gzip_of_json():
 
 
 def test_the_same_beat_gives_the_same_bytes():
-    body = BeatRequest(RaftPeer("n1", state="LEADER"), tuple(DatumStamp(f"k{i}", i) for i in range(100)))
+    body = m.BeatRequest(m.RaftPeer("n1", state="LEADER"), tuple(m.DatumStamp(f"k{i}", i) for i in range(100)))
     assert wire.request(body) == wire.request(body)
 
 
 def test_refusals_are_500_with_the_text_of_the_original():
-    status, _, content = wire.response(CallError("vote", "illegal state", "can not find peer: n9"))
+    status, _, content = wire.response(m.CallError("vote", "illegal state", "can not find peer: n9"))
     assert (status, content) == (500, b"illegal state: can not find peer: n9")
 
 
 def test_the_sender_is_the_ip_of_the_record():
-    record = RaftPeer("n2")
-    bodies = [VoteRequest(record), BeatRequest(record), DatumPublish(1, Datum("x", 1, 1), record)]
-    assert {wire.sender(body) for body in [*bodies, DatumDelete("x", record)]} == {"n2"}
-    assert wire.sender(PeerRequest()) is None
-    assert wire.sender(DatumFetch((), 0)) is None
+    record = m.RaftPeer("n2")
+    bodies = [m.VoteRequest(record), m.BeatRequest(record), m.DatumPublish(1, m.Datum("x", 1, 1), record)]
+    assert {wire.sender(body) for body in [*bodies, m.DatumDelete("x", record)]} == {"n2"}
+    assert wire.sender(m.PeerRequest()) is None
+    assert wire.sender(m.DatumFetch((), 0)) is None
 
 
 GOOD = json.dumps({"ip": "n1", "term": 1})
@@ -205,7 +173,7 @@ def test_no_request_raises_anything_but_bad_request(method, path, query, content
 def test_no_answer_raises_and_nonsense_is_not_ok(asked, status, content):
     body = wire.parse_response(asked, status, {}, content)
     if status != 200:
-        assert isinstance(body, CallError)
+        assert isinstance(body, m.CallError)
 
 
 def test_a_gzip_bomb_is_not_unpacked(monkeypatch):

@@ -5,13 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dethrone.clusters.targets.nacos import storage
-from dethrone.clusters.targets.nacos.messages import (
-    BeatAnswer,
-    BeatRequest,
-    RaftPeer,
-    VoteAnswer,
-    VoteRequest,
-)
+from dethrone.clusters.targets.nacos.messages import BeatAnswer, BeatRequest, RaftPeer, VoteAnswer, VoteRequest
 from dethrone.clusters.targets.nacos.target import TARGET
 from dethrone.harness.core.machine import Witnessed
 from dethrone.harness.core.rng import Rng
@@ -198,16 +192,6 @@ def test_random_faults_do_not_break_the_mended_profile(seed, writes, disk_ms):
         assert len(seen.data["voters"]) >= 3, node
 
 
-@pytest.mark.parametrize("profile", [None, "nacos-mended"])
-def test_the_same_seed_gives_the_same_run(profile):
-    runs = []
-    for _ in range(2):
-        world = World("n1 n2 n3", seed=5, profile=profile, time_factor="0.1")
-        world.disturb(Rng(5), steps=10, writes=True)
-        runs.append((world.noted, world.seen, world.sent, world.replies))
-    assert runs[0] == runs[1]
-
-
 @pytest.mark.parametrize("seed", range(6))
 def test_after_the_heal_one_node_leads_and_everybody_holds_its_keys(seed):
     """Keys, not values: a follower keeps a version that is newer than the leader's, for ever (5.7 row 7)."""
@@ -226,8 +210,8 @@ def test_after_the_heal_one_node_leads_and_everybody_holds_its_keys(seed):
     assert {world.status(name).leader for name in world.names} == set(leaders)
     assert len({frozenset(world.state(name).items.keys()) for name in world.names}) == 1
     for name in world.names:
-        loaded = storage.load(world.boxes[name].disk.shown, "public")
-        assert {datum.key for datum in loaded.datums} == set(world.state(name).items.keys())
+        stored = storage.load_datums(world.boxes[name].disk.shown, "public")
+        assert {datum.key for datum in stored} == set(world.state(name).items.keys())
 
 
 def test_a_start_tells_the_term_that_was_found_and_never_a_vote():

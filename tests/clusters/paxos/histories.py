@@ -10,8 +10,8 @@ from dethrone.clusters.targets.client_api import Learn, Propose
 from dethrone.harness.core.clock import MS, Span
 from dethrone.harness.core.events import SCHEMA, Begin, End, Invoke, Return, Traced
 from dethrone.harness.core.history import History
-from dethrone.harness.core.plan import Plan, WorkloadPlan
-from dethrone.harness.core.schedule import Schedule
+from dethrone.harness.core.plan import Plan
+from tests.checkers.histories import plan as tale_plan
 
 
 def history(world) -> History:
@@ -57,20 +57,14 @@ def plan(world) -> Plan:
     settings = {"accept_rule": world.knobs.accept_rule, "acceptors": str(world.knobs.acceptors or len(world.names))}
     profile = world.knobs.profile
     knobs = SYSTEM.knobs(settings, profile=profile, variant=None)
-    return Plan(
+    made = tale_plan(
+        given=SYSTEM.promise(knobs, profile=profile, voters=len(world.names)),
+        workload="agreement",
         system="paxos",
-        backend="test",
         profile=profile,
         variant=world.variant,
-        nodes=world.names,
-        voters=world.names,
-        knobs=knobs,
         seed=world.seed,
-        time_limit_ns=1,
-        workload=WorkloadPlan(name="agreement", processes=3, rate_per_s=1, op_timeout_ns=1),
-        schedule=Schedule(seed=1, strategy="none", steps=()),
-        promise=SYSTEM.promise(knobs, profile=profile, voters=len(world.names)),
+        knobs=knobs,
         observable=SYSTEM.observable(),
-        observe_interval_ns=1,
-        final_read_ns=1,
     )
+    return msgspec.structs.replace(made, nodes=world.names, voters=world.names)

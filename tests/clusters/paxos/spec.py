@@ -190,8 +190,8 @@ class One(bench.Bench):
     target = TARGET
     profile = "paxos"
 
-    def __init__(self, *records, alone=False, slow=False, **more):
-        super().__init__(disk(*records) if records else {}, **more)
+    def __init__(self, *records, image=None, alone=False, slow=False, **more):
+        super().__init__(disk(*records) if records else image, **more)
         if not alone:
             self.reach()
         self.slow = slow

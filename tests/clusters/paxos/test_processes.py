@@ -2,54 +2,22 @@
 
 from __future__ import annotations
 
-import sys
 import time
 
-import msgspec
 import pytest
 
 from dethrone.clusters.systems.paxos import SYSTEM
-from dethrone.harness.core.interfaces import NodeSpec
-from tests.clusters.systems.processes import Processes
+from tests.clusters.systems.processes import started
 
 pytestmark = pytest.mark.processes
 
 SECOND = 1_000_000_000
 
 
-def start(root, network, *, profile="paxos", settings=None):
-    knobs = SYSTEM.knobs({"time_factor": "2", **(settings or {})}, profile=profile, variant=None)
-    members = {f"n{k}": f"{network}.{k}" for k in (1, 2, 3)}
-    nodes = {
-        name: NodeSpec(
-            name=name,
-            address=address,
-            members=members,
-            knobs=knobs,
-            profile=profile,
-            variant=None,
-            seed=7,
-            data_dir=f"{root}/{name}/data",
-            log_dir=f"{root}/{name}/log",
-        )
-        for name, address in members.items()
-    }
-    paths = {}
-    for name, node in nodes.items():
-        ((_, content),) = SYSTEM.files(node).items()
-        config = msgspec.json.decode(content)
-        config["clock_socket"] = str(root / f"{name}.sock")
-        paths[name] = root / f"{name}.json"
-        paths[name].write_bytes(msgspec.json.encode(config))
-    made = Processes(SYSTEM, nodes, root, lambda name, argv: [sys.executable, *argv[1:4], str(paths[name]), *argv[5:]])
-    for name in nodes:
-        made.start(name)
-    return made
-
-
 @pytest.fixture
 def cluster(tmp_path, request):
-    made = start(tmp_path, *request.param[:1], **request.param[1])
+    network, profile = request.param
+    made = started(SYSTEM, tmp_path, network, {"time_factor": "2"}, profile=profile)
     yield made
     made.close()
 
@@ -65,7 +33,7 @@ def until_ok(client, f, value, *, target, limit_s=20):
     raise AssertionError(outcome)
 
 
-@pytest.mark.parametrize("cluster", [("127.89.1", {})], indirect=True)
+@pytest.mark.parametrize("cluster", [("127.89.1", "paxos")], indirect=True)
 def test_values_are_decided_by_instance_and_remembered_over_a_kill(cluster):
     client = SYSTEM.client(cluster.nodes)
     assert until_ok(client, "propose", [1, "x"], target="n1") == "x"
@@ -91,7 +59,7 @@ def test_values_are_decided_by_instance_and_remembered_over_a_kill(cluster):
     assert {("shell", "accepted"), ("shell", "promised"), ("shell", "persisted"), ("core", "learned")} <= seen
 
 
-@pytest.mark.parametrize("cluster", [("127.89.2", {"profile": "paxos-election"})], indirect=True)
+@pytest.mark.parametrize("cluster", [("127.89.2", "paxos-election")], indirect=True)
 def test_a_dead_leader_of_an_epoch_is_replaced(cluster):
     first = cluster.leader()
     epoch = cluster.reading(first).term

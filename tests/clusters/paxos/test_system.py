@@ -4,11 +4,8 @@ import msgspec
 import pytest
 
 from dethrone.clusters.node.config import NodeConfig
-from dethrone.clusters.systems.operations import request_for
 from dethrone.clusters.systems.paxos import SYSTEM
-from dethrone.harness.core.clock import MS, SECOND
-from dethrone.harness.core.errors import ConfigError
-from dethrone.harness.core.interfaces import Yes
+from dethrone.harness.core.clock import MS
 from dethrone.harness.core.machine import CoreStatus, LogEnd
 from dethrone.harness.core.promise import LIVENESS, SAFETY
 from tests.clusters.node.test_record import record
@@ -61,27 +58,10 @@ def test_the_bound_follows_the_times_and_the_quorum_the_acceptors():
     assert promise({"acceptors": "3"}).quorum == 2
 
 
-def test_the_default_run_is_contended_instances_under_faults():
-    defaults = SYSTEM.defaults()
-    assert defaults.workload == "agreement"
-    assert {"propose", "learn"} <= SYSTEM.operations()
-    assert {"partition", "kill", "restart", "pause"} == set(defaults.faults)
-    assert all(SYSTEM.fault_support(kind) == Yes() for kind in defaults.faults)
-    assert defaults.time_limit_ns == 60 * SECOND
-
-
 def test_the_node_is_told_the_words_that_differ():
     config = msgspec.json.decode(SYSTEM.files(spec(settings={"accept_rule": "ge"})).popitem()[1], type=NodeConfig)
     assert (config.target, config.knobs, config.profile) == ("paxos", {"accept_rule": "ge"}, "paxos")
     assert config.rpc_timeout_ms == 100
-
-
-def test_unknown_words_are_refused():
-    with pytest.raises(ConfigError, match="accept_rule"):
-        SYSTEM.knobs({"acceptrule": "eq"}, profile=None, variant=None)
-    with pytest.raises(ConfigError, match="52-timers"):
-        SYSTEM.knobs({}, profile="paxos", variant="52-timers-on-wall-clock")
-    assert SYSTEM.knobs({}, profile="paxos-election", variant="52-timers-on-wall-clock")["election"] == "true"
 
 
 def answer(role, leader):
@@ -94,17 +74,3 @@ def test_a_decided_value_is_no_leader_unless_there_are_epochs():
     led = SYSTEM.reading(spec("paxos-election"), answer("LEADER", "n1"))
     assert (led.leads, led.leader, led.term) == (True, "n1", 4)
     assert SYSTEM.reading(spec(), b"{}") is None
-
-
-def test_the_operations_are_said_to_the_target():
-    from dethrone.clusters.systems.operations import outcome_of, unanswered
-    from dethrone.clusters.targets.client_api import Learn, Ok, Propose
-
-    assert request_for("propose", [3, "x"]) == Propose(3, "x")
-    assert request_for("learn", 3) == Learn(3)
-    assert request_for("propose", [3, None]) is None
-    assert request_for("propose", ["3", "x"]) is None
-    assert outcome_of("propose", Ok("x", 3), node="n1").value == "x"
-    assert outcome_of("learn", Ok(None), node="n1").value is None
-    assert unanswered("propose", "timeout").status == "info"
-    assert unanswered("learn", "timeout").status == "fail"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dethrone.clusters.targets.client_api import Propose as Want
 from dethrone.clusters.targets.paxos.messages import Accepted, Heartbeat, Leader, Nack, Prepare, Promise, Told
 from dethrone.clusters.targets.paxos.storage import FILE, Counted, Promised, Stored, append_ops
 from dethrone.clusters.targets.paxos.target import TARGET
@@ -45,9 +46,7 @@ def test_an_election_is_the_first_heartbeat_with_those_who_accepted_under_one_nu
 
 
 def test_what_it_accepted_itself_counts_over_a_restart():
-    from dethrone.clusters.targets.paxos.storage import Stored as Record
-
-    seen = witness(disk(Record(-1, 4, 4, Leader("A"))))
+    seen = witness(disk(Stored(-1, 4, 4, Leader("A"))))
     seen.received("B", Told(-1, -1, (Accepted(-1, 4, Leader("A")),)))
     assert seen.sent("B", Heartbeat(1))[0].data == {"voters": ["A", "B"]}
 
@@ -70,15 +69,9 @@ def test_a_damaged_file_says_nothing():
 
 def test_a_variant_that_accepts_what_it_should_not_is_seen_by_its_witness():
     world = World("ABC", variant="56-answers-own-value")
-    world.request("A", _want("x"))
+    world.request("A", Want(1, "x"))
     world.propose("B", 1, "y")
     world.run(500)
     chosen = {key[2] for key, who in world.judge.tally.items() if len(who) >= 2}
     assert len(chosen) == 1
     assert world.problems, "and what clients were told is not it"
-
-
-def _want(value):
-    from dethrone.clusters.targets.client_api import Propose
-
-    return Propose(1, value)

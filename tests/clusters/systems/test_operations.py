@@ -11,6 +11,7 @@ from dethrone.clusters.systems.operations import (
     MEMBER_OPERATIONS,
     outcome_of,
     request_for,
+    unanswered,
 )
 from dethrone.clusters.targets.client_api import (
     Acquire,
@@ -18,7 +19,9 @@ from dethrone.clusters.targets.client_api import (
     ChangeConfig,
     ClientRequest,
     Holder,
+    Learn,
     Ok,
+    Propose,
     Refused,
     Release,
     Renew,
@@ -44,6 +47,15 @@ from dethrone.clusters.targets.client_api import (
 def test_locks_and_members_have_their_requests(f, value, request_):
     assert f in LOCK_OPERATIONS | GUARD_OPERATIONS | MEMBER_OPERATIONS
     assert request_for(f, value) == request_
+
+
+def test_values_are_proposed_by_instance_and_learnt():
+    assert request_for("propose", [3, "x"]) == Propose(3, "x")
+    assert request_for("propose", [3, None]) is request_for("propose", ["3", "x"]) is None
+    assert request_for("learn", 3) == Learn(3)
+    assert outcome_of("propose", Ok("x", 3), node="n1").value == "x"
+    assert outcome_of("learn", Ok(None), node="n1").value is None
+    assert (unanswered("propose", "timeout").status, unanswered("learn", "timeout").status) == ("info", "fail")
 
 
 def test_an_add_is_an_append_and_tells_no_index():

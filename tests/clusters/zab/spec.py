@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dethrone.clusters.targets.zab.log import CURRENT, LOG, read_epoch, read_log
+from dethrone.clusters.targets.zab.log import CURRENT, LOG, Log, read_epoch, read_log
 from dethrone.clusters.targets.zab.messages import Packet
 from dethrone.clusters.targets.zab.target import TARGET
+from dethrone.harness.core.machine import Write
 from tests.world import shells, world
 
 QUICK = {
@@ -13,6 +14,11 @@ QUICK = {
     "min_notification_interval_ms": "100",
     "max_notification_interval_ms": "1000",
 }
+
+
+def log_bytes(txns):
+    """A log file with these transactions."""
+    return b"".join(op.data for op in Log().extend(txns) if isinstance(op, Write))
 
 
 class Box(shells.Box):

@@ -15,6 +15,7 @@ from tests.world.chaos import play, steps
 def test_the_invariants_hold_and_acknowledged_writes_survive(names, seed, data):
     world = play(World(names, seed=seed), data.draw(steps(World, names, most=30)))
     world.mend()
+    world.run(5_000)  # what was lost on a connection is noticed by its silence
     acknowledged = world.clients.acknowledged()
     leader = world.elect(ms=60_000)
     assert world.write(leader, 1000, ms=5_000)

@@ -10,6 +10,7 @@ from tests.world import bench, world
 from tests.world.effects import bodies
 
 NAMES = ("a", "b", "c", "zk")
+TIMES = {"zookeeper_session_timeout_ms": 2000, "replica_lag_time_max_ms": 3000, "call_retry_ms": 200}
 FAST = {
     "zookeeper_session_timeout_ms": 600,
     "replica_lag_time_max_ms": 900,
@@ -74,6 +75,41 @@ class World(world.Roles):
 def fast(seed=1, **settings):
     """A world with short timers."""
     return World(seed=seed, **{**FAST, **settings})
+
+
+def cluster(names=NAMES, **settings):
+    """A settled cluster: one leader, everybody in its ISR."""
+    world = World(names, **{**TIMES, **settings})
+    assert world.run(20_000, until=lambda: settled(world))
+    return world
+
+
+def settled(world):
+    """Whether all live brokers follow one leader and are in its ISR."""
+    leaders = world.with_role()
+    live = [box for box in brokers(world) if box.alive]
+    if len(leaders) != 1:
+        return False
+    isr = world.boxes[leaders[0]].status().extra["isr"]
+    return len(isr) == len(live) and {box.status().leader for box in live} == set(leaders)
+
+
+def brokers(world):
+    return [box for box in world.boxes.values() if box.name != "zk"]
+
+
+def leader(world):
+    (name,) = world.with_role()
+    return name
+
+
+def others(world, name):
+    return [box.name for box in brokers(world) if box.name != name]
+
+
+def values(world, name):
+    """What a broker's log holds."""
+    return [one.command.value for one in world.boxes[name].core.log.entries]
 
 
 class One(bench.Bench):

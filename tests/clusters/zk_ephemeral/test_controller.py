@@ -3,10 +3,8 @@ from __future__ import annotations
 import pytest
 
 from dethrone.clusters.targets.zk_ephemeral import messages as m
-from tests.clusters.zk_ephemeral.spec import One, World
+from tests.clusters.zk_ephemeral.spec import One, cluster
 from tests.world.effects import bodies, names, note
-
-NAMES = ("a", "b", "c", "zk")
 
 
 def broker():
@@ -66,29 +64,27 @@ def test_the_winner_raises_the_controller_epoch_and_says_so():
     assert one.status().extra["controller"] == {"is": True, "id": "a", "epoch": 3, "live": ["a", "b", "c"]}
 
 
-def test_the_first_state_is_the_first_live_replica_in_order_with_all_live_ones_in_sync():
-    one, _ = office(live="bc")
-    assert stored(one) == ("b", 1, ["b", "c"], None)
+@pytest.mark.parametrize(
+    ("live", "before", "wanted"),
+    [
+        ("bc", None, ("b", 1, ["b", "c"], None)),  # at the first start all live ones are in sync
+        ("ac", state(leader="b", isr=("b", "c")), ("c", 5, ["c"], 6)),  # the leader died
+        ("ab", state(leader="b", isr=("a", "b", "c")), ("b", 4, ["a", "b"], 6)),  # a follower died
+        ("ac", state(leader="b", isr=("b",)), (None, 5, ["b"], 6)),  # the partition is offline
+    ],
+)
+def test_the_first_live_member_of_the_isr_in_assignment_order_leads(live, before, wanted):
+    one, out = office(live=live, state=before)
+    assert stored(one) == wanted
+    assert ("partition_offline" in names(out)) is (wanted[0] is None)
 
 
-def test_a_dead_leader_is_replaced_by_the_first_live_member_of_the_isr_in_assignment_order():
+def test_a_new_leader_is_told_once_it_is_stored():
     one, _ = office(live="ac", state=state(leader="b", isr=("b", "c")))
-    assert stored(one) == ("c", 5, ["c"], 6)
     out = one.answer(m.OK, one.calling().data, version=7)
     (body,) = bodies(out, m.LeaderAndIsr)
     assert (body.leader, body.leader_epoch, body.isr, body.controller_epoch) == ("c", 5, ("c",), 3)
     assert note(out, "isr_change")["why"] == "controller"
-
-
-def test_a_dead_follower_only_leaves_the_isr():
-    one, _ = office(live="ab", state=state(leader="b", isr=("a", "b", "c")))
-    assert stored(one) == ("b", 4, ["a", "b"], 6)
-
-
-def test_without_a_live_member_of_the_isr_the_partition_is_offline():
-    one, out = office(live="ac", state=state(leader="b", isr=("b",)))
-    assert "partition_offline" in names(out)
-    assert stored(one) == (None, 5, ["b"], 6)
 
 
 def test_nothing_is_said_before_the_state_is_stored():
@@ -188,19 +184,12 @@ def test_a_broker_does_not_race_for_the_partition():
 # --- a cluster ----------------------------------------------------------------------------------------------------
 
 
-def cluster(**more):
-    world = World(NAMES, profile="controller", zookeeper_session_timeout_ms=2000, **more)
-    assert world.run(20_000, until=lambda: len(world.with_role()) == 1)
-    world.run(2000)
-    return world
-
-
 def controller(world):
     return [b.name for b in world.boxes.values() if b.alive and (b.status().extra.get("controller") or {}).get("is")]
 
 
 def test_controller_and_leader_may_be_different_brokers_and_each_dies_without_the_other():
-    world = cluster()
+    world = cluster(profile="controller")
     (first,) = controller(world)
     world.kill(first)
     assert world.run(10_000, until=lambda: len(controller(world)) == 1 and len(world.with_role()) == 1)
@@ -211,7 +200,7 @@ def test_controller_and_leader_may_be_different_brokers_and_each_dies_without_th
 
 
 def test_a_returning_broker_becomes_a_follower_and_joins_the_isr():
-    world = cluster()
+    world = cluster(profile="controller")
     (leader,) = world.with_role()
     world.kill(leader)
     assert world.run(10_000, until=lambda: len(world.with_role()) == 1)

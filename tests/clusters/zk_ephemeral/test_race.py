@@ -28,18 +28,12 @@ def test_a_started_broker_registers_and_reads_the_leader_node_with_a_watch():
     assert one.status().role == "FOLLOWER"
 
 
-def test_at_the_first_start_everybody_contends():
+@pytest.mark.parametrize(("isr", "contends"), [(["a", "b"], True), (["b", "c"], False), ([], True), (None, True)])
+def test_only_members_of_the_published_isr_contend_and_everybody_at_the_first_start(isr, contends):
     one = One("a")
-    out = vacant(one, None)
-    assert "contend" in names(out)
-    assert one.calling() == m.Create(m.LEADER_PATH, {"id": "a", "epoch": None}, ephemeral=True)
-    assert one.status().role == "CONTENDING"
-
-
-@pytest.mark.parametrize(("isr", "contends"), [(["a", "b"], True), (["b", "c"], False), ([], True)])
-def test_only_members_of_the_published_isr_contend(isr, contends):
-    one = One("a")
-    out = vacant(one, {**STATE, "isr": isr})
+    out = vacant(one, None if isr is None else {**STATE, "isr": isr})
+    create = m.Create(m.LEADER_PATH, {"id": "a", "epoch": None}, ephemeral=True)
+    assert (one.calling() == create) is contends
     assert ("contend" in names(out)) is contends
     assert one.status().role == ("CONTENDING" if contends else "FOLLOWER")
 

@@ -2,12 +2,11 @@ from __future__ import annotations
 
 import pytest
 
-from dethrone.clusters.targets.client_api import Append, Cas, Failed, Get, NotLeader, Ok, Put, Refused, Unknown
-from dethrone.clusters.targets.kit.files import Unreadable, record
+from dethrone.clusters.targets.client_api import Append, Cas, Failed, Get, Ok, Refused, Unknown
+from dethrone.clusters.targets.kit.files import record
 from dethrone.clusters.targets.zk_ephemeral import messages as m
 from dethrone.clusters.targets.zk_ephemeral.log import HW, LOG, Log, hw_ops, read_hw
-from dethrone.clusters.targets.zk_ephemeral.tree import TREE
-from dethrone.harness.core.machine import Disk, DiskDone, Write
+from dethrone.harness.core.machine import Disk, Write
 from tests.clusters.zk_ephemeral.spec import One
 from tests.world.effects import bodies, halted, names, note, replies
 
@@ -72,13 +71,6 @@ def test_acks_all_refuses_below_the_least_isr():
 def test_acks_1_does_not_care():
     one = leader(min_insync_replicas=2)
     assert replies(one.ask(Append("k", 1))) == [Ok(None)]
-
-
-@pytest.mark.parametrize("body", [Append("k", 1), Put("k", 1), Get("k")])
-def test_a_follower_serves_neither_reads_nor_writes(body):
-    one = One("a")
-    one.follow("b", 4)
-    assert replies(one.ask(body)) == [NotLeader("b")]
 
 
 def test_the_leader_reads_what_the_high_watermark_covers():
@@ -294,14 +286,6 @@ def test_a_restarted_replica_has_its_log_and_nothing_of_the_election():
     assert (status.term, status.leader, status.role) == (0, None, "DISCONNECTED")
 
 
-@pytest.mark.parametrize("lost", [1, 7, 20])
-def test_a_torn_tail_is_dropped(lost):
-    image = disk(1, 1)
-    one = One("a", disk={LOG: image[LOG][:-lost]})
-    assert one.core.log.end == 1
-    assert any(isinstance(e, Disk) and e.ops[0].truncate for e in one.booted if isinstance(e, Disk))
-
-
 @pytest.mark.parametrize(
     "image",
     [
@@ -345,31 +329,3 @@ def test_the_checkpoint_is_written_once_in_a_while():
     (batch,) = [effect for effect in out if isinstance(effect, Disk)]
     assert read_hw(batch.ops[0].data) == 1
     assert not [e for e in one.fire("checkpoint", after_ms=5000) if isinstance(e, Disk)]
-
-
-def test_a_checkpoint_reads_back_and_a_damaged_one_does_not():
-    data = hw_ops(12)[0].data
-    assert read_hw(data) == 12
-    for at in range(len(data)):
-        with pytest.raises(Unreadable):
-            read_hw(data[:at])
-
-
-def test_a_cut_while_a_batch_is_under_way_keeps_the_file_right():
-    log = Log(sync=True)
-    for one in records(1, 1, 1):
-        log.append(one)
-    first = log.take_ops()
-    log.append(records(1, first=4)[0])
-    assert log.cut_now(3) == ()
-    assert not log.waits()
-    ops = log.cut_now(1)
-    assert ops[0].truncate
-    assert ops[0].offset == log.ends[0]
-    assert len(first[0].data) == 3 * log.ends[0]
-
-
-def test_the_tree_and_the_log_have_different_files():
-    assert len({TREE, LOG, HW}) == 3
-    one = leader()
-    assert one.give(DiskDone(99)) == []

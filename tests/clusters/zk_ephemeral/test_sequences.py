@@ -7,45 +7,9 @@ import pytest
 from dethrone.clusters.targets.client_api import Append, Ok, Unknown
 from dethrone.clusters.targets.zk_ephemeral import messages as m
 from dethrone.harness.core.machine import SHUTDOWN, Fired
-from tests.clusters.zk_ephemeral.spec import World
+from tests.clusters.zk_ephemeral.spec import NAMES, TIMES, World, brokers, cluster, leader, others, settled, values
 
-NAMES = ("a", "b", "c", "zk")
-TIMEOUT_MS = 2000
-LAG_MS = 3000
-
-
-def cluster(names=NAMES, **settings):
-    """A settled cluster: one leader, everybody in its ISR."""
-    times = {"zookeeper_session_timeout_ms": TIMEOUT_MS, "replica_lag_time_max_ms": LAG_MS, "call_retry_ms": 200}
-    world = World(names, **{**times, **settings})
-    assert world.run(20_000, until=lambda: settled(world))
-    return world
-
-
-def brokers(world):
-    return [box for box in world.boxes.values() if box.name != "zk"]
-
-
-def settled(world):
-    leaders = world.with_role()
-    live = [box for box in brokers(world) if box.alive]
-    if len(leaders) != 1:
-        return False
-    isr = world.boxes[leaders[0]].status().extra["isr"]
-    return len(isr) == len(live) and {box.status().leader for box in live} == set(leaders)
-
-
-def leader(world):
-    (name,) = world.with_role()
-    return name
-
-
-def others(world, name):
-    return [box.name for box in brokers(world) if box.name != name]
-
-
-def values(world, name):
-    return [one.command.value for one in world.boxes[name].core.log.entries]
+TIMEOUT_MS, LAG_MS = TIMES["zookeeper_session_timeout_ms"], TIMES["replica_lag_time_max_ms"]
 
 
 def test_a_dead_leader_is_replaced_within_the_timeout_a_third_of_it_and_some_round_trips():
@@ -308,8 +272,7 @@ def test_zk_b8_without_fencing_they_obey_both():
 
 @pytest.mark.parametrize(("rewatch", "again"), [("on", True), ("off", False)])
 def test_zk_b9_a_follower_that_does_not_watch_again_never_contends_again(rewatch, again):
-    times = {"zookeeper_session_timeout_ms": TIMEOUT_MS, "replica_lag_time_max_ms": LAG_MS}
-    world = World(NAMES, rewatch=rewatch, **times)
+    world = World(NAMES, rewatch=rewatch, **TIMES)
     assert world.run(5000, until=lambda: bool(world.with_role()))
     world.run(2000)
     zk = world.boxes["zk"].core

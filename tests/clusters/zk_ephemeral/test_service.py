@@ -7,20 +7,9 @@ from dethrone.clusters.targets.zk_ephemeral.tree import TREE
 from dethrone.harness.core.clock import MS
 from dethrone.harness.core.machine import Await, Disk, Send
 from tests.clusters.zk_ephemeral.spec import One, timers
-from tests.world.disk import Disk as Files
 from tests.world.effects import bodies, halted, names, note
 
 LEADER = m.LEADER_PATH
-
-
-def disk_of(*effects):
-    """The files that these effects leave."""
-    disk = Files()
-    for effect in effects:
-        if isinstance(effect, Disk):
-            for op in effect.ops:
-                disk.carry_out(op)
-    return disk
 
 
 def test_of_two_creators_exactly_one_wins_and_the_other_hears_who_owns_the_node():
@@ -171,32 +160,11 @@ def test_after_a_restart_an_older_call_is_still_not_carried_out():
     assert again.call("a", a, 1, m.Create("/x", 1)) is None
 
 
-@pytest.mark.parametrize("lost", range(1, 40, 3))
-def test_a_torn_tail_is_dropped_and_cut_off(lost):
-    zk = One()
-    a = zk.connect("a")
-    zk.call("a", a, 1, m.Create("/x", 1))
-    content = zk.disk.durable[TREE]
-    again = One("zk", disk={TREE: content[:-lost]})
-    assert not halted(again.booted)
-    assert "/x" not in again.status().extra["nodes"]
-    assert again.core.tree.sessions
-
-
 @pytest.mark.parametrize("content", ["unreadable", b"x" * 64, b"\x01" + bytes(40)])
 def test_an_unreadable_tree_stops_the_service(content):
     zk = One("zk", disk={TREE: content})
     assert halted(zk.booted)
     assert zk.hear("a", m.Connect(1, 1)) == []
-
-
-def test_a_flipped_bit_stops_the_service():
-    zk = One()
-    a = zk.connect("a")
-    zk.call("a", a, 1, m.Create("/x", 1))
-    content = bytearray(zk.disk.durable[TREE])
-    content[20] ^= 4
-    assert halted(One("zk", disk={TREE: bytes(content)}).booted)
 
 
 def test_a_failed_write_stops_the_service():

@@ -3,7 +3,6 @@ from __future__ import annotations
 import pytest
 
 from dethrone.clusters.systems.zk_ephemeral import SYSTEM
-from dethrone.harness.core import registry
 from dethrone.harness.core.errors import ConfigError
 from dethrone.harness.core.promise import SAFETY
 
@@ -13,10 +12,6 @@ SECOND = 1_000_000_000
 def promise(settings=None, profile="race"):
     knobs = SYSTEM.knobs({**SYSTEM.defaults().settings, **(settings or {})}, profile=profile, variant=None)
     return SYSTEM.promise(knobs, profile=profile, voters=4)
-
-
-def test_it_comes_through_the_same_door_as_a_plug_in():
-    assert registry.load(registry.SYSTEMS, "zk-ephemeral") is SYSTEM
 
 
 def test_safety_stays_promised_except_what_needs_votes():
@@ -62,9 +57,3 @@ def test_the_words_of_the_knobs_give_the_same_knobs_again(profile):
     settings = {"acks": "all", "zookeeper.session.timeout.ms": "3000", "min_insync_replicas": "2"}
     knobs = SYSTEM.knobs(settings, profile=profile, variant=None)
     assert SYSTEM.typed(knobs, profile=profile) == SYSTEM.target().knobs(settings, profile=profile)
-
-
-def test_a_variant_is_offered_only_with_the_knobs_that_it_needs():
-    with pytest.raises(ConfigError, match="mode=controller"):
-        SYSTEM.knobs({}, profile="race", variant="25-epoch-may-fall")
-    assert SYSTEM.knobs({}, profile="controller", variant="25-epoch-may-fall")["mode"] == "controller"

@@ -7,25 +7,16 @@ import pytest
 from dethrone.clusters.targets.client_api import Append, Ok
 from dethrone.clusters.targets.zk_ephemeral import messages as m
 from dethrone.harness.core.rng import Rng
-from tests.clusters.zk_ephemeral.spec import One, World, fast
+from tests.clusters.zk_ephemeral.spec import NAMES, TIMES, One, World, cluster, fast
 from tests.world.chaos import drawn, play
 from tests.world.effects import bodies, replies
 
-NAMES = ("a", "b", "c", "zk")
-TIMES = {"zookeeper_session_timeout_ms": 2000, "replica_lag_time_max_ms": 3000, "call_retry_ms": 200}
 SAFE = {"acks": "all", "truncate": "epoch"}
-
-
-def cluster(variant, **more):
-    w = World(NAMES, variant=variant, **{**TIMES, **more})
-    assert w.run(20_000, until=lambda: len(w.with_role()) == 1)
-    w.run(2000)
-    return w
 
 
 def both(name, **more):
     """The honest cluster and the broken one."""
-    return cluster(None, **more), cluster(name, **more)
+    return cluster(**more), cluster(variant=name, **more)
 
 
 def fail_over(w, *, ms=10_000):
