@@ -112,6 +112,6 @@ def test_what_nodes_write_into_their_files_or_were_told_of_their_start_is_not_be
     )
 
 
-def test_nothing_is_guessed(monkeypatch):
+def test_nothing_is_guessed():
     with pytest.raises(ConfigError, match="no containers were named"):
         AttachBackend().refuse(None)

@@ -213,7 +213,7 @@ def test_a_range_that_another_run_has_is_not_taken(three, deployed, monkeypatch)
     assert deployed.deploy("n1")["n1"].address == "198.19.250.11"
 
 
-def test_destroying_takes_everything_away_and_nothing_else(deployed, tmp_path):
+def test_destroying_takes_everything_away_and_nothing_else(deployed):
     bystander = subprocess.Popen(["sleep", "600"], env={**os.environ, "DETHRONE_LOCAL_NODE": "n1"})
     try:
         deployed.deploy("n1", "n2")
