@@ -24,8 +24,9 @@ from operator import attrgetter
 from typing import Any
 
 from dethrone.checkers.base import Base, finding, writes_expected
+from dethrone.checkers.facts import returns
 from dethrone.harness.core.events import Invoke, Mark, Observed, Return
-from dethrone.harness.core.history import History
+from dethrone.harness.core.history import History, per_history
 from dethrone.harness.core.plan import Plan
 from dethrone.harness.core.promise import Promise
 from dethrone.harness.core.verdict import Finding, Verdict
@@ -65,8 +66,6 @@ class _Key:
 
 
 class AcknowledgedSurvives(Base):
-    """See the module."""
-
     name = "acknowledged-survives"
     kind = "safety"
     channels = ("ops",)
@@ -114,12 +113,10 @@ class AcknowledgedSurvives(Base):
 def collect(history: History) -> dict[str, _Key]:
     """Appends and reads by key. Malformed values are passed over."""
     final = next((mark.seq for mark in history.of(Mark) if mark.name == "final"), None)
-    returns: dict[int, Return] = {}
-    for item in history.of(Return):
-        returns.setdefault(item.op, item)
+    backs = returns(history)
     keys: dict[str, _Key] = defaultdict(_Key)
     for invoke in history.of(Invoke):
-        back: Return | None = returns.get(invoke.op)
+        back = backs.get(invoke.op)
         if back is not None and back.seq < invoke.seq:
             back = None
         if invoke.f == "append":
@@ -187,22 +184,23 @@ def _lost(history: History, promise: Promise, name: str, key: _Key) -> tuple[lis
     return [found], len(acked)
 
 
+@per_history
+def _polls(history: History) -> tuple[dict[str, list[Observed]], int]:
+    """Node → its polls; and the highest term of all."""
+    polls: dict[str, list[Observed]] = defaultdict(list)
+    for row in history.of(Observed):
+        polls[row.node].append(row)
+    return polls, max((row.term for row in history.of(Observed)), default=0)
+
+
 def _leads(history: History, read: _Read) -> bool:
     """Whether the node that answered led, by its last poll before the answer and its first one after it."""
-    polls: dict[str, list[Observed]] | None = history.cache.get("checkers.polls_by_node")
-    if polls is None:
-        polls = defaultdict(list)
-        for row in history.of(Observed):
-            polls[row.node].append(row)
-        history.cache["checkers.polls_by_node"] = polls
+    polls, top = _polls(history)
     rows = polls.get(read.node, [])
     first = bisect.bisect_left(rows, read.invoked, key=_SEQ)  # rows stand in the order of the file
     if not first:
         return False
     later = bisect.bisect_right(rows, read.returned, key=_SEQ)
-    top: int | None = history.cache.get("checkers.polls_top_term")
-    if top is None:
-        top = history.cache["checkers.polls_top_term"] = max((row.term for row in history.of(Observed)), default=0)
     return all(row.leads and row.term == top for row in (rows[first - 1], *rows[later : later + 1]))
 
 

@@ -202,8 +202,6 @@ class Ledger:
 
 
 class Agreement(Folded):
-    """See the module."""
-
     name = "agreement"
     kind = "safety"
     channels = ("ops", "traced", "witness")

@@ -25,8 +25,6 @@ from dethrone.harness.core.verdict import Finding, Verdict
 
 
 class CommitNeverRegresses(Base):
-    """See the module."""
-
     name = "commit-never-regresses"
     kind = "safety"
     channels = ("witness", "commit")

@@ -17,7 +17,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dethrone.checkers.base import Base, breaks_nothing, excuses
+from dethrone.checkers.base import Base, breaks_nothing
+from dethrone.checkers.excuses import excuses
 from dethrone.checkers.facts import groups, in_group
 from dethrone.checkers.liveness_windows import Window, broken, outsider_ended, owed_windows
 from dethrone.checkers.noise import certain, disturbance, unknown_by_noise
@@ -43,8 +44,6 @@ class Outcome:
 
 
 class ConvergenceAfterHeal(Base):
-    """See the module."""
-
     name = "convergence-after-heal"
     version = "2"
     kind = "liveness"

@@ -26,7 +26,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dethrone.checkers.base import WRITES, Base, in_force, incomplete, votes_needed, writes_expected
+from dethrone.checkers.base import WRITES, Base, incomplete, votes_needed, writes_expected
+from dethrone.checkers.excuses import in_force
 from dethrone.checkers.facts import elections, leading
 from dethrone.checkers.graph import Adjacency, Timeline, cliques, end_of_run, timeline
 from dethrone.checkers.noise import Disturbance, disturbance
@@ -54,8 +55,6 @@ INDETERMINATE_MAX_PERCENT = 25
 
 
 class Coverage(Base):
-    """See the module."""
-
     name = "coverage"
     version = "2"
     kind = "coverage"

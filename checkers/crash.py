@@ -14,7 +14,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from dethrone.checkers.base import Base, Excuses, excuses
+from dethrone.checkers.base import Base
+from dethrone.checkers.excuses import Excuses, excuses
 from dethrone.checkers.facts import named
 from dethrone.harness.core.deaths import code_words, crashed_early, not_its_own, telling_line
 from dethrone.harness.core.events import LOG_SKIPPED, FatalLine, Mark, NodeDied, NodeProcess, Noise, Traced
@@ -41,8 +42,6 @@ class _Facts:
 
 
 class Crash(Base):
-    """See the module."""
-
     name = "crash"
     kind: Kind = "process"
 

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
 
-from dethrone.harness.core.events import Observed, Traced
-from dethrone.harness.core.history import History
+from dethrone.harness.core.events import Observed, Return, Traced
+from dethrone.harness.core.history import History, per_history
 
 _OWN_ORDER = attrgetter("incarnation", "n")
 
@@ -72,56 +72,50 @@ def vote(event: Traced) -> Vote | None:
     return Vote(event.group, event.node, event.incarnation, event.term, candidate, event)
 
 
+@per_history
 def elections(history: History) -> list[Election]:
-    """All elections, in file order (cached)."""
-    found: list[Election] | None = history.cache.get("dethrone.checkers.facts.elections")
-    if found is None:
-        found = [fact for event in named(history).get("elected", ()) if (fact := election(event)) is not None]
-        history.cache["dethrone.checkers.facts.elections"] = found
-    return found
+    """All elections, in file order."""
+    return [fact for event in named(history).get("elected", ()) if (fact := election(event)) is not None]
 
 
+@per_history
 def votes(history: History) -> list[Vote]:
-    """All votes, in file order (cached)."""
-    found: list[Vote] | None = history.cache.get("dethrone.checkers.facts.votes")
-    if found is None:
-        found = [fact for event in named(history).get("vote", ()) if (fact := vote(event)) is not None]
-        history.cache["dethrone.checkers.facts.votes"] = found
-    return found
+    """All votes, in file order."""
+    return [fact for event in named(history).get("vote", ()) if (fact := vote(event)) is not None]
 
 
+@per_history
 def named(history: History) -> dict[str, list[Traced]]:
-    """Name → the trace events of that name, in file order (cached): most of all traces concern few checkers."""
-    found: dict[str, list[Traced]] | None = history.cache.get("dethrone.checkers.facts.named")
-    if found is None:
-        found = {}
-        for event in history.of(Traced):
-            rows = found.get(event.name)
-            if rows is None:
-                rows = found[event.name] = []
-            rows.append(event)
-        history.cache["dethrone.checkers.facts.named"] = found
+    """Name → the trace events of that name, in file order: most of all traces concern few checkers."""
+    found: dict[str, list[Traced]] = {}
+    for event in history.of(Traced):
+        rows = found.get(event.name)
+        if rows is None:
+            rows = found[event.name] = []
+        rows.append(event)
     return found
 
 
+@per_history
+def returns(history: History) -> dict[int, Return]:
+    """Operation → its first return."""
+    return {back.op: back for back in reversed(history.of(Return))}
+
+
+@per_history
 def leading(history: History) -> list[Observed]:
-    """Polls of nodes that said that they lead, in file order (cached)."""
-    found: list[Observed] | None = history.cache.get("dethrone.checkers.facts.leading")
-    if found is None:
-        found = history.cache["dethrone.checkers.facts.leading"] = [row for row in history.of(Observed) if row.leads]
-    return found
+    """Polls of nodes that said that they lead, in file order."""
+    return [row for row in history.of(Observed) if row.leads]
 
 
+@per_history
 def traces(history: History) -> dict[tuple[str, str], list[Traced]]:
-    """(group, node) → its trace events in its own order (cached)."""
-    found: dict[tuple[str, str], list[Traced]] | None = history.cache.get("dethrone.checkers.facts.traces")
-    if found is None:
-        found = defaultdict(list)
-        for event in history.of(Traced):
-            found[event.group, event.node].append(event)
-        for rows in found.values():
-            rows.sort(key=_OWN_ORDER)
-        history.cache["dethrone.checkers.facts.traces"] = found
+    """(group, node) → its trace events in its own order."""
+    found: dict[tuple[str, str], list[Traced]] = defaultdict(list)
+    for event in history.of(Traced):
+        found[event.group, event.node].append(event)
+    for rows in found.values():
+        rows.sort(key=_OWN_ORDER)
     return found
 
 

@@ -21,8 +21,9 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
 
-from dethrone.checkers.base import WRITES, Base, excuses, votes_needed
+from dethrone.checkers.base import WRITES, Base, votes_needed
 from dethrone.checkers.coverage import shown_by
+from dethrone.checkers.excuses import excuses
 from dethrone.checkers.facts import elections, groups, leading, named
 from dethrone.checkers.graph import Timeline, end_of_run, timeline
 from dethrone.checkers.liveness_windows import windows
@@ -30,7 +31,7 @@ from dethrone.checkers.noise import disturbance
 from dethrone.checkers.rounds import contests, worn_out
 from dethrone.harness.core.clock import Ns
 from dethrone.harness.core.events import FaultEvent, Invoke, Observed, Return, Traced
-from dethrone.harness.core.history import History
+from dethrone.harness.core.history import History, per_history
 from dethrone.harness.core.interfaces import declared
 from dethrone.harness.core.plan import Plan
 from dethrone.harness.core.promise import Promise
@@ -48,8 +49,6 @@ STAGES = ("detect", "elect", "write")
 
 
 class Failover(Base):
-    """See the module."""
-
     name = "failover"
     version = "2"
     kind = "metric"
@@ -202,12 +201,10 @@ def _noticed(history: History, fault: FaultEvent, found: dict[str, tuple[Ns, boo
     return _censor(first if known else None, since, until)
 
 
+@per_history
 def _answers(history: History) -> list[Observed]:
-    """By the moment of the answer (cached)."""
-    found: list[Observed] | None = history.cache.get("dethrone.checkers.failover.answers")
-    if found is None:
-        found = history.cache["dethrone.checkers.failover.answers"] = sorted(history.of(Observed), key=_answered)
-    return found
+    """By the moment of the answer."""
+    return sorted(history.of(Observed), key=_answered)
 
 
 def _answered(row: Observed) -> Ns:
@@ -249,13 +246,10 @@ def _censor(at: Ns | None, since: Ns, until: Ns) -> tuple[Ns, bool]:
     return (max(0, until - since), True) if at is None else (at - since, False)
 
 
+@per_history
 def _write_times(history: History) -> list[Ns]:
-    found: list[Ns] | None = history.cache.get("dethrone.checkers.failover.writes")
-    if found is None:
-        ops = {invoke.op for invoke in history.of(Invoke) if invoke.f in WRITES}
-        found = sorted(back.t for back in history.of(Return) if back.status == "ok" and back.op in ops)
-        history.cache["dethrone.checkers.failover.writes"] = found
-    return found
+    ops = {invoke.op for invoke in history.of(Invoke) if invoke.f in WRITES}
+    return sorted(back.t for back in history.of(Return) if back.status == "ok" and back.op in ops)
 
 
 def _without(values: list[tuple[Ns, bool]], apart: Mapping[int, int]) -> list[tuple[Ns, bool]]:

@@ -27,7 +27,7 @@ import networkx as nx
 from dethrone.checkers.members import changed, configurations
 from dethrone.harness.core.clock import Ns, Span
 from dethrone.harness.core.events import Converged, Mark, NodeProcess, Noise
-from dethrone.harness.core.history import History
+from dethrone.harness.core.history import History, per_history
 from dethrone.harness.core.hoststate import HEALTHY, HostState
 from dethrone.harness.core.plan import Plan
 from dethrone.harness.core.promise import Promise, Tier
@@ -141,17 +141,15 @@ class Timeline:
         return since
 
 
+@per_history
 def timeline(history: History, promise: Promise, plan: Plan) -> Timeline:
-    """The timeline of this run (cached)."""
-    found: Timeline | None = history.cache.get("dethrone.checkers.graph")
-    if found is None:
-        found = _build(history, promise, plan)
-        unsettled = changed(history, plan)
-        if unsettled:
-            alone = any(len(one.voters) == 1 for rows in configurations(history).values() for one in rows)
-            found = Timeline(found.voters, tuple(_split(found.intervals, unsettled)), alone)
-        history.cache["dethrone.checkers.graph"] = found
-    return found
+    """The timeline of this run."""
+    found = _build(history, promise, plan)
+    unsettled = changed(history, plan)
+    if not unsettled:
+        return found
+    alone = any(len(one.voters) == 1 for rows in configurations(history).values() for one in rows)
+    return Timeline(found.voters, tuple(_split(found.intervals, unsettled)), alone)
 
 
 def _split(intervals: Sequence[Interval], unsettled: Sequence[tuple[Ns, Ns | None]]) -> Iterator[Interval]:

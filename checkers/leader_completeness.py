@@ -25,8 +25,6 @@ from dethrone.harness.core.verdict import Finding, Verdict
 
 
 class LeaderCompleteness(Base):
-    """See the module."""
-
     name = "leader-completeness"
     kind = "safety"
     channels = ("witness", "log_end")

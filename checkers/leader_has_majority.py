@@ -64,8 +64,6 @@ class Elected:
 
 
 class LeaderHasMajority(Folded):
-    """See the module."""
-
     name = "leader-has-majority"
     kind = "safety"
     channels = ("witness", "traced", "observed")

@@ -22,7 +22,8 @@ from collections import defaultdict
 from dataclasses import dataclass
 from itertools import pairwise
 
-from dethrone.checkers.base import Base, excuses, votes_needed
+from dethrone.checkers.base import Base, votes_needed
+from dethrone.checkers.excuses import excuses
 from dethrone.checkers.facts import elections, groups, in_group, traces
 from dethrone.checkers.graph import Timeline, timeline
 from dethrone.checkers.noise import Disturbance, certain, disturbance, unknown_by_noise
@@ -59,8 +60,6 @@ class Campaign:
 
 
 class LeaderStability(Base):
-    """See the module."""
-
     name = "leader-stability"
     version = "2"
     kind = "liveness"

@@ -25,15 +25,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from dethrone.checkers.base import WRITES, Base, excuses
-from dethrone.checkers.facts import groups
+from dethrone.checkers.base import WRITES, Base
+from dethrone.checkers.excuses import excuses
+from dethrone.checkers.facts import groups, returns
 from dethrone.checkers.graph import explain
 from dethrone.checkers.liveness_windows import Window, owed_windows
 from dethrone.checkers.noise import Disturbance, certain, disturbance, unknown_by_noise
 from dethrone.checkers.recognition import Point, Recognition, no_term, recognition, step_between
 from dethrone.checkers.rounds import split_wait_ns, worn_out
 from dethrone.harness.core.clock import Ns
-from dethrone.harness.core.columns import columns
 from dethrone.harness.core.duration import show_duration
 from dethrone.harness.core.events import Invoke
 from dethrone.harness.core.history import History
@@ -84,8 +84,6 @@ class _Tally:
 
 
 class LeaderWhenOwed(Base):
-    """See the module."""
-
     name = "leader-when-owed"
     version = "2"
     kind = "liveness"
@@ -308,23 +306,14 @@ class _Judge:
 
 
 def _writes(history: History, group: str) -> list[_Write]:
-    """All writes of this group, in the order of their invokes."""
-    table = columns(history)
-    ops, word = table.ops, table.words.word
-    invokes = history.of(Invoke)
+    """All writes of this group, in the order of their invokes, each with its first return."""
+    backs = returns(history)
     out = []
-    for row, invoke in enumerate(invokes):
+    for invoke in history.of(Invoke):
         if invoke.group == group and invoke.f in WRITES:
-            out.append(
-                _Write(
-                    invoke.process,
-                    word(int(ops.target[row])) or "",
-                    invoke.t,
-                    int(ops.returned[row]),
-                    int(ops.status[row]) == 0,
-                    invoke.seq,
-                )
-            )
+            back = backs.get(invoke.op)
+            returned, ok = (-1, False) if back is None else (back.t, back.status == "ok")
+            out.append(_Write(invoke.process, invoke.target, invoke.t, returned, ok, invoke.seq))
     return out
 
 

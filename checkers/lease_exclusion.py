@@ -34,8 +34,9 @@ from typing import Any
 
 import msgspec
 
-from dethrone.checkers.base import Base, excuses, finding, moment
-from dethrone.checkers.facts import in_group, named
+from dethrone.checkers.base import Base, finding, moment
+from dethrone.checkers.excuses import excuses
+from dethrone.checkers.facts import in_group, named, returns
 from dethrone.harness.core.clock import MS, Ns
 from dethrone.harness.core.duration import show_duration
 from dethrone.harness.core.events import Converged, Invoke, Return, Traced
@@ -81,8 +82,6 @@ class _Lock:
 
 
 class LeaseExclusion(Base):
-    """See the module."""
-
     name = "lease-exclusion"
     kind = "safety"
     channels = ("ops", "traced")
@@ -151,14 +150,12 @@ def drifted_apart(history: History, promise: Promise) -> Ns | None:
 
 def collect(history: History) -> list[_Lock]:
     """Operations by lock. Malformed values and failed operations are skipped: they had no effect."""
-    returns: dict[int, Return] = {}
-    for item in history.of(Return):
-        returns.setdefault(item.op, item)
+    backs = returns(history)
     locks: dict[tuple[str, str], _Lock] = {}
     for invoke in history.of(Invoke):
         if invoke.f not in _LOCKING:
             continue
-        back: Return | None = returns.get(invoke.op)
+        back = backs.get(invoke.op)
         if back is not None and back.seq < invoke.seq:
             back = None
         op = _op(invoke, back)

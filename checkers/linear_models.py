@@ -19,7 +19,7 @@ import msgspec
 from dethrone.checkers.linearizability.answer import Answer, Budget, Undecided, Violation, unhurried
 from dethrone.checkers.linearizability.decide import decide
 from dethrone.checkers.models import model as make
-from dethrone.checkers.models.ops import NAMES, F, Row, encode
+from dethrone.checkers.models.ops import NAMES, F, Op, encode
 from dethrone.checkers.seen import Anomaly, Seen, SeenChecker, told
 from dethrone.harness.core.errors import HistoryError
 from dethrone.harness.core.operations import ModelOptions, Operation, Operations
@@ -99,13 +99,13 @@ def _evidence(answer: Answer) -> dict[str, Any]:
     return out
 
 
-def _row(op: Operation) -> Row:
+def _row(op: Operation) -> Op:
     """The operation as the engines take it: times are places already."""
     value, result = op.value, op.result
     if op.f == "txn":
         value, result = _steps(value), _steps(result)
     known = op.status != "info"
-    return Row(
+    return Op(
         f=op.f,
         process=op.process,
         key=op.key,

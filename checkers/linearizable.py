@@ -31,8 +31,6 @@ MEMORY_BYTES_MAX = 64_000_000
 
 
 class Linearizable(SeenChecker):
-    """See the module."""
-
     name = "linearizable"
     rests_on = ("acknowledged-survives",)
     about = "put, get, cas: one order, true to real time, explains what every client saw"

@@ -58,8 +58,6 @@ OPERATIONS_MAX = 500_000
 
 
 class ListAppend(SeenChecker):
-    """See the module."""
-
     name = "list-append"
     rests_on = ("acknowledged-survives",)
     operations_max = OPERATIONS_MAX

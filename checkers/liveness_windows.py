@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from dethrone.checkers.base import in_force, votes_needed
+from dethrone.checkers.base import votes_needed
+from dethrone.checkers.excuses import in_force
 from dethrone.checkers.graph import Adjacency, Interval, Timeline, Witness, bits, end_of_run, timeline, witness
 from dethrone.harness.core.clock import Ns
 from dethrone.harness.core.events import FaultEvent, NodeProcess, Traced
-from dethrone.harness.core.history import History
+from dethrone.harness.core.history import History, per_history
 from dethrone.harness.core.plan import Plan
 from dethrone.harness.core.promise import Promise, Tier
 
@@ -36,14 +37,10 @@ class Window:
         return self.hi - self.lo
 
 
+@per_history
 def windows(history: History, promise: Promise, plan: Plan) -> list[Window]:
-    """All windows of this run, in order (cached)."""
-    found: list[Window] | None = history.cache.get("dethrone.checkers.liveness_windows")
-    if found is None:
-        found = history.cache["dethrone.checkers.liveness_windows"] = _windows(
-            timeline(history, promise, plan), promise
-        )
-    return found
+    """All windows of this run, in order."""
+    return _windows(timeline(history, promise, plan), promise)
 
 
 def owed_windows(history: History, promise: Promise, plan: Plan) -> list[Window]:

@@ -75,8 +75,6 @@ class Lock:
 
 
 class LockHolds(SeenChecker):
-    """See the module."""
-
     name = "lock"
     timed = True
     about = "acquire, renew, release, use: certain holds that overlap, fencing tokens that do not rise"

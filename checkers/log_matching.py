@@ -19,8 +19,6 @@ from dethrone.harness.core.verdict import Finding, Verdict
 
 
 class LogMatching(Base):
-    """See the module."""
-
     name = "log-matching"
     kind = "safety"
     channels = ("witness",)

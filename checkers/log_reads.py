@@ -65,8 +65,6 @@ class Log:
 
 
 class LogReads(SeenChecker):
-    """See the module."""
-
     name = "log"
     rests_on = ("acknowledged-survives",)
     about = "append v → index, read → all values, poll → [[index, v] …]: lost, duplicate, reordered, diverged, gaps"

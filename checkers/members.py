@@ -14,7 +14,7 @@ from typing import Any
 from dethrone.checkers.facts import named
 from dethrone.harness.core.clock import Ns
 from dethrone.harness.core.events import Traced
-from dethrone.harness.core.history import History
+from dethrone.harness.core.history import History, per_history
 from dethrone.harness.core.plan import Plan
 
 CONFIG = "config"
@@ -50,15 +50,13 @@ def config(event: Traced) -> Config | None:
     return Config(index, event.term, names, event.seq) if names else None
 
 
+@per_history
 def configurations(history: History) -> dict[str, list[Config]]:
-    """Group → every configuration that any node was witnessed to store (cached)."""
-    found: dict[str, list[Config]] | None = history.cache.get("dethrone.checkers.members.stored")
-    if found is None:
-        found = {}
-        for event in named(history).get(CONFIG, ()):
-            if event.source == "shell" and (one := config(event)) is not None:
-                found.setdefault(event.group, []).append(one)
-        history.cache["dethrone.checkers.members.stored"] = found
+    """Group → every configuration that any node was witnessed to store."""
+    found: dict[str, list[Config]] = {}
+    for event in named(history).get(CONFIG, ()):
+        if event.source == "shell" and (one := config(event)) is not None:
+            found.setdefault(event.group, []).append(one)
     return found
 
 
@@ -110,12 +108,10 @@ def count_under(configs: Iterable[Config], index: int) -> list[Config]:
     return [one for k, one in enumerate(row) if k + 1 == len(row) or row[k + 1].index > index]
 
 
+@per_history
 def changed(history: History, plan: Plan) -> list[tuple[Ns, Ns | None]]:
-    """Stretches in which the members are not, or not everywhere, the plan's voters (cached). None: to the end."""
-    found: list[tuple[Ns, Ns | None]] | None = history.cache.get("dethrone.checkers.members.changed")
-    if found is not None:
-        return found
-    found = history.cache["dethrone.checkers.members.changed"] = []
+    """Stretches in which the members are not, or not everywhere, the plan's voters. None: to the end."""
+    found: list[tuple[Ns, Ns | None]] = []
     everyone = frozenset(plan.voters)
     told: dict[tuple[str, str], bool] = {}
     since: Ns | None = None

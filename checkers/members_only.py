@@ -49,8 +49,6 @@ class _Told:
 
 
 class MembersOnly(Base):
-    """See the module."""
-
     name = "members-only"
     kind = "safety"
     channels = ("witness",)

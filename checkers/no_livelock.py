@@ -31,7 +31,8 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from dethrone.checkers.base import Base, excuses
+from dethrone.checkers.base import Base
+from dethrone.checkers.excuses import excuses
 from dethrone.checkers.facts import groups, in_group, traces
 from dethrone.checkers.graph import bits
 from dethrone.checkers.liveness_windows import Window, windows
@@ -60,8 +61,6 @@ class _Terms:
 
 
 class NoLivelock(Base):
-    """See the module."""
-
     name = "no-livelock"
     version = "2"
     kind = "liveness"

@@ -30,7 +30,7 @@ from dethrone.checkers.facts import named
 from dethrone.harness.core.clock import MS, Ns
 from dethrone.harness.core.duration import show_duration
 from dethrone.harness.core.events import Converged, Noise
-from dethrone.harness.core.history import History
+from dethrone.harness.core.history import History, per_history
 from dethrone.harness.core.hoststate import HostState
 from dethrone.harness.core.intervals import Interval, union
 from dethrone.harness.core.plan import Plan
@@ -123,16 +123,6 @@ class Disturbance:
         return at + left
 
 
-def disturbance(history: History, promise: Promise, plan: Plan) -> Disturbance:
-    """The noise of this run (cached)."""
-    key = "dethrone.checkers.noise"
-    found: tuple[Promise, Disturbance] | None = history.cache.get(key)
-    if found is None or found[0] != promise:
-        found = (promise, _measure(history, promise, plan))
-        history.cache[key] = found
-    return found[1]
-
-
 def unknown_by_noise(what: str, lo: Ns, hi: Ns, noise: Disturbance, hosts: Sequence[str]) -> str:
     """A doubt in words: what would have been a finding, and how much of that time is charged."""
     charged = noise.charged(hosts, lo, hi)
@@ -158,7 +148,9 @@ def certain(noise: Disturbance, findings: Iterable[Finding]) -> tuple[list[Findi
 # --- from events to stretches -----------------------------------------------------------------------------------
 
 
-def _measure(history: History, promise: Promise, plan: Plan) -> Disturbance:
+@per_history
+def disturbance(history: History, promise: Promise, plan: Plan) -> Disturbance:
+    """The noise of this run."""
     round_ns, most = promise.election_timeout_ns, promise.noise_max_ns
     declared = _declared(history)
     virtual = plan.backend == "sim" or bool(declared.get("", {}).get("virtual"))

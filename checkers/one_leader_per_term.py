@@ -68,8 +68,6 @@ class Leaders:
 
 
 class OneLeaderPerTerm(Folded):
-    """See the module."""
-
     name = "one-leader-per-term"
     kind = "safety"
     channels = ("witness", "traced", "observed")

@@ -75,8 +75,6 @@ def _until(given: Given) -> Ns | None:
 
 
 class OneVotePerTerm(Folded):
-    """See the module."""
-
     name = "one-vote-per-term"
     kind = "safety"
     channels = ("witness",)

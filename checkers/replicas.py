@@ -20,7 +20,7 @@ from dethrone.checkers.base import votes_needed
 from dethrone.checkers.facts import election, elections, traces
 from dethrone.checkers.members import configurations
 from dethrone.harness.core.events import Return, Traced
-from dethrone.harness.core.history import History
+from dethrone.harness.core.history import History, per_history
 from dethrone.harness.core.plan import Plan
 from dethrone.harness.core.promise import Promise
 
@@ -92,16 +92,14 @@ class Replay:
     """Commits whose entries are known."""
 
 
+@per_history
 def replay(history: History, promise: Promise, plan: Plan) -> Replay:
-    """The replay of this history (cached: it depends on promise and plan through the quorum only)."""
-    found: Replay | None = history.cache.get("dethrone.checkers.replicas")
-    if found is None:
-        out = _Replayer(history)
-        for (group, node), events in traces(history).items():
-            out.run(group, node, events)
-        out.result.committed += out.by_acknowledgements(promise, plan)
-        found = history.cache["dethrone.checkers.replicas"] = out.result
-    return found
+    """The replay of this history; it depends on promise and plan through the quorum only."""
+    out = _Replayer(history)
+    for (group, node), events in traces(history).items():
+        out.run(group, node, events)
+    out.result.committed += out.by_acknowledgements(promise, plan)
+    return out.result
 
 
 def acknowledged(history: History) -> list[Committed]:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from dethrone.checkers.facts import elections, traces
 from dethrone.harness.core.clock import MS, Ns
 from dethrone.harness.core.events import Traced
-from dethrone.harness.core.history import History
+from dethrone.harness.core.history import History, per_history
 from dethrone.harness.core.promise import Promise
 
 LATE_NS: Ns = 10 * MS
@@ -89,21 +89,18 @@ class Contest:
         return len(self.stood) > 1 and not self.won
 
 
+@per_history
 def contests(history: History) -> Mapping[str, Sequence[Contest]]:
-    """Group → its terms in which nodes stood (cached)."""
-    key = "dethrone.checkers.rounds.contests"
-    found: Mapping[str, Sequence[Contest]] | None = history.cache.get(key)
-    if found is None:
-        stood: dict[tuple[str, int], dict[str, list[Traced]]] = {}
-        for (group, node), events in traces(history).items():
-            for event in events:
-                if event.name == "vote" and stands(event, node):
-                    stood.setdefault((group, event.term), {}).setdefault(node, []).append(event)
-        won = {(fact.group, fact.term) for fact in elections(history)}
-        rows: dict[str, list[Contest]] = defaultdict(list)
-        for (group, term), who in stood.items():
-            rows[group].append(Contest(term, who, (group, term) in won))
-        found = history.cache[key] = rows
+    """Group → its terms in which nodes stood."""
+    stood: dict[tuple[str, int], dict[str, list[Traced]]] = {}
+    for (group, node), events in traces(history).items():
+        for event in events:
+            if event.name == "vote" and stands(event, node):
+                stood.setdefault((group, event.term), {}).setdefault(node, []).append(event)
+    won = {(fact.group, fact.term) for fact in elections(history)}
+    found: dict[str, list[Contest]] = defaultdict(list)
+    for (group, term), who in stood.items():
+        found[group].append(Contest(term, who, (group, term) in won))
     return found
 
 

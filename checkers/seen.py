@@ -74,7 +74,7 @@ class SeenChecker(Base):
     rests_on: tuple[str, ...] = ()
     """Properties without which this one is not owed either."""
     timed = False
-    """Whether it rests on clocks (``dethrone.checkers.base.Excuses.timing``)."""
+    """Whether it rests on clocks (`X`)."""
 
     def summary(self) -> str:
         """One line: the operations that it knows."""

@@ -64,8 +64,6 @@ class Elements:
 
 
 class SetReads(SeenChecker):
-    """See the module."""
-
     name = "set"
     rests_on = ("acknowledged-survives",)
     about = "add v, read → all elements: lost, stale, diverged, phantom, duplicate"

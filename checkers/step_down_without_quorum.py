@@ -14,7 +14,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dethrone.checkers.base import Base, breaks_nothing, excuses, votes_needed
+from dethrone.checkers.base import Base, breaks_nothing, votes_needed
+from dethrone.checkers.excuses import excuses
 from dethrone.checkers.facts import groups, in_group
 from dethrone.checkers.graph import Timeline, timeline
 from dethrone.checkers.noise import certain, disturbance, unknown_by_noise
@@ -38,8 +39,6 @@ class Deaf:
 
 
 class StepDownWithoutQuorum(Base):
-    """See the module."""
-
     name = "step-down-without-quorum"
     version = "2"
     kind = "liveness"

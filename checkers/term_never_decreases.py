@@ -160,8 +160,6 @@ class Terms:
 
 
 class TermNeverDecreases(Folded):
-    """See the module."""
-
     name = "term-never-decreases"
     kind = "safety"
     channels = ("witness", "traced", "observed")
@@ -193,7 +191,7 @@ def falls(history: History, table: Columns) -> Iterator[Fall]:
     witnessed = any(
         event.source == "shell" and event.term > 0 for name in WITNESSED for event in named(history).get(name, ())
     )
-    fold, restarted = Terms(witnessed=witnessed), _restarted(table)
+    fold, restarted = Terms(witnessed=witnessed), _restarted(history, table)
     for who, events in traces(history).items():
         core = [event for event in events if event.source != "shell" and event.term > 0]
         shell = [event for event in events if event.source == "shell" and event.name in WITNESSED and event.term > 0]
@@ -218,22 +216,14 @@ def _firsts(events: list[Traced]) -> list[Traced]:
     return [next(run) for _, run in groupby(events, key=attrgetter("incarnation", "term"))]
 
 
-def _restarted(table: Columns) -> set[tuple[str, str]]:
-    """(group, node) of nodes that were seen in more than one incarnation. Vectorised."""
-    seen: dict[int, int] = {}
-    out: set[int] = set()
-    parts = [part for part in (table.observed, table.traced) if len(part)]
-    coded = [(part.node.astype(np.int64), part.group) for part in parts]
-    size = len(table.words) + 1  # now that all of them are coded
-    for part, (node, group) in zip(parts, coded, strict=True):
-        codes = node * size + group
-        for code in np.flatnonzero(np.bincount(codes)).tolist():
-            mine = part.incarnation[codes == code]
-            first = int(mine[0])
-            if bool((mine != first).any()) or seen.setdefault(code, first) != first:
-                out.add(code)
-    word = table.words.word
-    return {(word(code % size) or "", word(code // size) or "") for code in out}
+def _restarted(history: History, table: Columns) -> set[tuple[str, str]]:
+    """(group, node) of nodes that were seen in more than one incarnation."""
+    lives = {who: {events[0].incarnation, events[-1].incarnation} for who, events in traces(history).items()}
+    obs, word = table.observed, table.words.word
+    for row in np.unique(obs.identities, return_index=True)[1].tolist():
+        who = word(int(obs.group[row])) or "", word(int(obs.node[row])) or ""
+        lives.setdefault(who, set()).add(int(obs.incarnation[row]))
+    return {who for who, seen in lives.items() if len(seen) > 1}
 
 
 def _polled(table: Columns) -> set[str]:

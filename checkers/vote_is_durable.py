@@ -44,7 +44,7 @@ SAYS = {
 
 
 @dataclass(slots=True)
-class _Node:
+class _Said:
     """What one node has said so far: the highest term with the event that shows it, and its vote of each term."""
 
     term: int = 0
@@ -61,8 +61,6 @@ class _Node:
 
 
 class VoteIsDurable(Base):
-    """See the module."""
-
     name = "vote-is-durable"
     kind = "safety"
     channels = ("found",)
@@ -97,7 +95,7 @@ def _audit(
     history: History, promise: Promise, group: str, node: str, events: list[Traced]
 ) -> tuple[int, int, list[Finding]]:
     """(disks compared, disks that could not be read, findings: at most one a node)."""
-    said = _Node()
+    said = _Said()
     numbers = Numbers()
     audits = damaged = 0
     findings: list[Finding] = []
@@ -143,7 +141,7 @@ def _audit(
     return audits, damaged, findings
 
 
-def _compare(history: History, promise: Promise, node: str, said: _Node, found: Traced) -> Finding | None:
+def _compare(history: History, promise: Promise, node: str, said: _Said, found: Traced) -> Finding | None:
     absent = found.data.get("file") == "absent"
     lies = "nothing" if absent else f"term {found.term}"
     group = in_group(found.group)

@@ -260,206 +260,145 @@ def _leader_seen(event: Traced, _: Invoke | None) -> Occurrence | None:
     return None if leader is None else _seen(event, "leader-seen", (event.term, str(leader)))
 
 
-def _process(name: str, phase: str) -> Reader:
+# --- the table --------------------------------------------------------------------------------------------------
+
+
+def _shown(
+    name: str,
+    line: str,
+    read: Reader,
+    *,
+    traces: tuple[str, ...] = (),
+    types: tuple[type[Event], ...] = (Traced,),
+    needs: frozenset[str] = frozenset({"traced"}),
+    fields: frozenset[str] | None = None,
+    required: tuple[str, ...] = (),
+    **plain: str,
+) -> EventCondition:
+    """A condition that events of these types show, and of traces those of these names; the rest are its roles."""
+    return EventCondition(
+        name=name,
+        line=line,
+        types=types,
+        read=read,
+        traces=frozenset(traces) or None,
+        needs=needs,
+        fields=fields,
+        required=required,
+        plain=plain,
+    )
+
+
+def _process(name: str, line: str) -> EventCondition:
     def read(event: NodeProcess, _: Invoke | None) -> Occurrence | None:
-        if event.phase != phase:
+        if event.phase != name:
             return None
         key = (event.node, event.incarnation)
         return Occurrence(event=name, span=event.span, key=key, roles={"actor": (event.node,)}, group=event.group)
 
-    return read
+    asked = frozenset({"asked"})
+    return _shown(name, line, read, types=(NodeProcess,), needs=frozenset(), fields=asked, actor="random")
 
 
-def _fault(name: str, outcome: str) -> Reader:
+def _fault(name: str, line: str, outcome: str) -> EventCondition:
     def read(event: FaultEvent, _: Invoke | None) -> Occurrence | None:
         if event.outcome != outcome:
             return None
         return Occurrence(event=name, span=event.span, key=(event.fault,), roles={"actor": event.victims})
 
-    return read
+    known = frozenset({"kind", "fault"})
+    return _shown(name, line, read, types=(FaultEvent,), needs=frozenset(), fields=known, actor="random")
 
 
-# --- the table --------------------------------------------------------------------------------------------------
-
-
-def _traced(
-    name: str,
-    line: str,
-    read: Reader,
-    *traces: str,
-    plain: Mapping[str, str],
-    fields: frozenset[str] | None = None,
-    required: tuple[str, ...] = (),
-) -> EventCondition:
-    """A condition that traces show."""
-    return EventCondition(
-        name=name,
-        line=line,
-        types=(Traced,),
-        read=read,
-        traces=frozenset(traces) if traces else None,
-        plain=plain,
-        fields=fields,
-        required=required,
-    )
-
-
-ELECTED = EventCondition(
-    name="elected",
-    line="a node leads a term; voter: who voted for it besides itself",
+ELECTED = _shown(
+    "elected",
+    "a node leads a term; voter: who voted for it besides itself",
+    _elected,
+    traces=("elected", "become_leader", "leader_elected"),
     types=(Traced, Observed),
-    read=_elected,
-    traces=frozenset({"elected", "become_leader", "leader_elected"}),
     needs=frozenset({"traced", "observed"}),
-    plain={"actor": "leader", "voter": "follower"},
+    actor="leader",
+    voter="follower",
 )
-VOTE_GRANTED = _traced(
+VOTE_GRANTED = _shown(
     "vote-granted",
     "a node gave its vote to another; voter: the node itself",
     _vote_granted,
-    "vote",
-    "vote_decision",
-    "promised",
-    "granted",
-    plain={"actor": "follower", "voter": "follower", "candidate": "leader"},
+    traces=("vote", "vote_decision", "promised", "granted"),
+    actor="follower",
+    voter="follower",
+    candidate="leader",
 )
-CAMPAIGN_SENT = _traced(
+CAMPAIGN_SENT = _shown(
     "campaign-sent",
     "a node asks for votes",
     _campaign,
-    "vote",
-    "campaign",
-    "election_started",
-    "elect_self",
-    "vote_request_sent",
-    plain={"actor": "random", "candidate": "random"},
+    traces=("vote", "campaign", "election_started", "elect_self", "vote_request_sent"),
+    actor="random",
+    candidate="random",
 )
-PRE_VOTING = _traced(
+PRE_VOTING = _shown(
     "pre-voting",
     "a node asks for pre-votes",
     _pre_voting,
-    "prevote_started",
-    "prevote_sent",
-    plain={"actor": "follower", "candidate": "follower"},
+    traces=("prevote_started", "prevote_sent"),
+    actor="follower",
+    candidate="follower",
 )
-PRE_VOTE_GRANTED = _traced(
+PRE_VOTE_GRANTED = _shown(
     "pre-vote-granted",
     "a node granted a pre-vote; voter: the node itself",
     _pre_vote_granted,
-    "prevote_decision",
-    plain={"actor": "follower", "voter": "follower", "candidate": "follower"},
+    traces=("prevote_decision",),
+    actor="follower",
+    voter="follower",
+    candidate="follower",
 )
-STEPPED_DOWN = _traced(
+STEPPED_DOWN = _shown(
     "stepped-down",
     "a leader leads no more",
     _stepped_down,
-    "step_down",
-    "role_change",
-    "transition",
-    plain={"actor": "random"},
+    traces=("step_down", "role_change", "transition"),
+    actor="random",
 )
-WRITE_ACKED = EventCondition(
-    name="write-acked",
-    line="a client got the acknowledgement of its write; the actor sent it",
+WRITE_ACKED = _shown(
+    "write-acked",
+    "a client got the acknowledgement of its write; the actor sent it",
+    _write_acked,
     types=(Return,),
-    read=_write_acked,
     needs=frozenset({"ops"}),
     fields=frozenset(),
-    plain={"actor": "leader"},
+    actor="leader",
 )
-APPENDED = _traced(
-    "appended", "a node's log grew", _appended, "log_append", "append", "accepted", plain={"actor": "random"}
+APPENDED = _shown(
+    "appended", "a node's log grew", _appended, traces=("log_append", "append", "accepted"), actor="random"
 )
-COMMITTED = _traced(
-    "committed", "a node's commit rose", _each("committed"), "commit", "chosen", plain={"actor": "random"}
+COMMITTED = _shown("committed", "a node's commit rose", _each("committed"), traces=("commit", "chosen"), actor="random")
+PERSISTED = _shown(
+    "persisted", "a node's term and vote are on disk", _each("persisted"), traces=("persisted",), actor="random"
 )
-PERSISTED = _traced(
-    "persisted", "a node's term and vote are on disk", _each("persisted"), "persisted", plain={"actor": "random"}
-)
-CONFIGURATION_APPENDED = _traced(
+CONFIGURATION_APPENDED = _shown(
     "configuration-appended",
     "a node uses a new configuration",
     _configuration,
-    "config",
-    "isr_change",
-    plain={"actor": "leader"},
+    traces=("config", "isr_change"),
+    actor="leader",
 )
-TERM_REACHED = _traced(
+TERM_REACHED = _shown(
     "term-reached",
     "a node is in a term: where = {term = N} or {term_min = N}",
     _term_reached,
-    plain={"actor": "random"},
     fields=_TRACE_WHERE,
     required=("term", "term_min"),
+    actor="random",
 )
-LEADER_SEEN = _traced(
-    "leader-seen", "a node follows a leader", _leader_seen, "leader_seen", "leader_set", plain={"actor": "follower"}
+LEADER_SEEN = _shown(
+    "leader-seen", "a node follows a leader", _leader_seen, traces=("leader_seen", "leader_set"), actor="follower"
 )
-READY = EventCondition(
-    name="ready",
-    line="a node process answers for the first time",
-    types=(NodeProcess,),
-    read=_process("ready", "ready"),
-    needs=frozenset(),
-    fields=frozenset({"asked"}),
-    plain={"actor": "random"},
+READY = _process("ready", "a node process answers for the first time")
+EXITED = _process("exited", "a node process ended")
+FAULT_BEGUN = _fault("fault-begun", "a fault of the schedule is in force; the actors are its victims", "installed")
+HEALED = _fault("healed", "a fault of the schedule is healed; the actors are its victims", "healed")
+TRACED = _shown(
+    "traced", 'any trace line by its name: where = {name = "…"}', _each("traced"), required=("name",), actor="random"
 )
-EXITED = EventCondition(
-    name="exited",
-    line="a node process ended",
-    types=(NodeProcess,),
-    read=_process("exited", "exited"),
-    needs=frozenset(),
-    fields=frozenset({"asked"}),
-    plain={"actor": "random"},
-)
-FAULT_BEGUN = EventCondition(
-    name="fault-begun",
-    line="a fault of the schedule is in force; the actors are its victims",
-    types=(FaultEvent,),
-    read=_fault("fault-begun", "installed"),
-    needs=frozenset(),
-    fields=frozenset({"kind", "fault"}),
-    plain={"actor": "random"},
-)
-HEALED = EventCondition(
-    name="healed",
-    line="a fault of the schedule is healed; the actors are its victims",
-    types=(FaultEvent,),
-    read=_fault("healed", "healed"),
-    needs=frozenset(),
-    fields=frozenset({"kind", "fault"}),
-    plain={"actor": "random"},
-)
-TRACED = _traced(
-    "traced",
-    'any trace line by its name: where = {name = "…"}',
-    _each("traced"),
-    plain={"actor": "random"},
-    required=("name",),
-)
-
-BUILT_IN: Mapping[str, EventCondition] = {
-    condition.name: condition
-    for condition in (
-        ELECTED,
-        VOTE_GRANTED,
-        CAMPAIGN_SENT,
-        PRE_VOTING,
-        PRE_VOTE_GRANTED,
-        STEPPED_DOWN,
-        WRITE_ACKED,
-        APPENDED,
-        COMMITTED,
-        PERSISTED,
-        CONFIGURATION_APPENDED,
-        TERM_REACHED,
-        LEADER_SEEN,
-        READY,
-        EXITED,
-        FAULT_BEGUN,
-        HEALED,
-        TRACED,
-    )
-}
-"""All conditions of this package by name."""

@@ -17,6 +17,7 @@ from dethrone.harness.core.clock import MS, Ns
 from dethrone.harness.core.events import Return
 from dethrone.harness.core.interfaces import ClusterView, Generator, OpPlan
 from dethrone.harness.core.rng import Rng
+from dethrone.workloads.base import Base
 
 PROPOSALS, MEETINGS, QUESTIONS, LATE = 2, 2, 2, 1
 """Weights of proposals in turn, proposals at the next beat, questions, and proposals for older instances."""
@@ -39,22 +40,12 @@ FINAL_PAUSE_NS = 200 * MS
 """Between two tries of one final question."""
 
 
-class AgreementWorkload:
-    """See ``dethrone.harness.core.interfaces.Workload``."""
-
+class AgreementWorkload(Base):
     name = "agreement"
-
-    def needs(self) -> frozenset[str]:
-        """Propose and learn."""
-        return frozenset({"propose", "learn"})
-
-    def processes(self, nodes: int) -> int:
-        """One a node, three at least."""
-        return max(3, nodes)
-
-    def rate_per_s(self) -> int:
-        """Twenty over all processes."""
-        return 20
+    ops = frozenset({"propose", "learn"})
+    per_node = 1
+    least = 3
+    rate = 20
 
     def main(self, rng: Rng, *, nodes: tuple[str, ...], processes: int, rate_per_s: int) -> Generator:
         """Proposals and questions, endlessly."""

@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from dethrone.harness.core.interfaces import Generator
 from dethrone.harness.core.rng import Rng
+from dethrone.workloads.base import Base
 from dethrone.workloads.generators import Nothing
 
 
-class ElectionWorkload:
-    """See ``dethrone.harness.core.interfaces.Workload``."""
-
+class ElectionWorkload(Base):
     name = "election"
-
-    def needs(self) -> frozenset[str]:
-        """No operation."""
-        return frozenset()
-
-    def processes(self, nodes: int) -> int:
-        """None."""
-        del nodes
-        return 0
-
-    def rate_per_s(self) -> int:
-        """None."""
-        return 0
+    ops: ClassVar[frozenset[str]] = frozenset()
+    per_node = least = 0
+    rate = 0
 
     def main(self, rng: Rng, *, nodes: tuple[str, ...], processes: int, rate_per_s: int) -> Generator:
         """Nothing."""

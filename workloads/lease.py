@@ -19,6 +19,7 @@ from dethrone.harness.core.clock import MS, Ns
 from dethrone.harness.core.events import Return
 from dethrone.harness.core.interfaces import ClusterView, Generator, OpPlan
 from dethrone.harness.core.rng import Rng
+from dethrone.workloads.base import Base
 from dethrone.workloads.generators import Targets
 from dethrone.workloads.log import KEYS, FinalReads
 
@@ -47,22 +48,11 @@ class _Client:
     asked: Ns = 0
 
 
-class LeaseWorkload:
-    """See ``dethrone.harness.core.interfaces.Workload``."""
-
+class LeaseWorkload(Base):
     name = "lease"
-
-    def needs(self) -> frozenset[str]:
-        """The four of locks, append and read."""
-        return frozenset({"acquire", "renew", "release", "holder", "append", "read"})
-
-    def processes(self, nodes: int) -> int:
-        """Two a node, six at least."""
-        return max(6, 2 * nodes)
-
-    def rate_per_s(self) -> int:
-        """A hundred over all processes: a lease is a matter of tenths of a second."""
-        return 100
+    ops = frozenset({"acquire", "renew", "release", "holder", "append", "read"})
+    rate = 100
+    """A lease is a matter of tenths of a second."""
 
     def main(self, rng: Rng, *, nodes: tuple[str, ...], processes: int, rate_per_s: int) -> Generator:
         """Endless."""

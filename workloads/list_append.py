@@ -13,10 +13,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from dethrone.harness.core.clock import MS, Ns
+from dethrone.harness.core.clock import Ns
 from dethrone.harness.core.events import Return
 from dethrone.harness.core.interfaces import ClusterView, Generator, OpPlan
 from dethrone.harness.core.rng import Rng
+from dethrone.workloads.base import Base, Round
 from dethrone.workloads.generators import Targets
 
 LISTS = 4
@@ -28,29 +29,11 @@ STEPS_MAX = 4
 APPENDS_MAX = 32
 """Tried on one list before another one takes its place."""
 
-FINAL_TRIES_MAX = 25
-"""How often a final transaction goes round all nodes before it is given up."""
 
-FINAL_PAUSE_NS = 200 * MS
-"""Between two rounds of one final transaction."""
-
-
-class ListAppendWorkload:
-    """See ``dethrone.harness.core.interfaces.Workload``."""
-
+class ListAppendWorkload(Base):
     name = "list-append"
-
-    def needs(self) -> frozenset[str]:
-        """Transactions."""
-        return frozenset({"txn"})
-
-    def processes(self, nodes: int) -> int:
-        """Two a node, six at least."""
-        return max(6, 2 * nodes)
-
-    def rate_per_s(self) -> int:
-        """Thirty over all processes."""
-        return 30
+    ops = frozenset({"txn"})
+    rate = 30
 
     def main(self, rng: Rng, *, nodes: tuple[str, ...], processes: int, rate_per_s: int) -> Generator:
         """Endless."""
@@ -110,42 +93,26 @@ class _FinalTransactions:
     """Process p reads batch p, then p + processes, and so on, up to a batch of empty lists."""
 
     def __init__(self, rng: Rng, *, nodes: tuple[str, ...], processes: int) -> None:
-        self._nodes = nodes
         self._processes = max(1, processes)
-        self._targets = Targets(rng.stream("targets"), nodes)
+        self._round = Round(rng, nodes=nodes, processes=self._processes)
         self._batch: dict[int, int | None] = {who: who for who in range(self._processes)}
-        self._tries = dict.fromkeys(range(self._processes), 0)
-        self._rest_until: dict[int, Ns] = dict.fromkeys(range(self._processes), 0)
 
     def next(self, process: int, now: Ns, view: ClusterView) -> OpPlan | Ns | None:
         """The batch of this process; a pause after each fruitless round; None when it has read everything."""
         who = process % self._processes
         batch = self._batch[who]
-        if batch is None:
-            return None
-        if now < self._rest_until[who]:
-            return self._rest_until[who]
-        leader = self._targets.likely_leader(view)
-        order = sorted(self._nodes, key=lambda node: node != leader)  # the leader first; sorting is stable
-        tries = self._tries[who]
-        if tries and tries % len(order) == 0:
-            self._rest_until[who] = now + FINAL_PAUSE_NS
-        return OpPlan(f="txn", value=_reads(batch), target=order[tries % len(order)])
+        return None if batch is None else self._round.ask(who, now, view, "txn", _reads(batch))
 
     def returned(self, process: int, op: OpPlan, result: Return) -> None:
         """On to the next batch once this one was read, or after the last round."""
         who = process % self._processes
-        self._targets.learn(result)
+        self._round.learn(result)
         batch = self._batch[who]
         if batch is None or op.value != _reads(batch):
             return  # a transaction of the main phase that took its time
-        self._tries[who] += 1
-        if result.status == "ok":
-            self._tries[who] = 0
-            shown = any(step[2] for step in result.value)
+        if self._round.over(who, result, mine=True):
+            shown = result.status == "ok" and any(step[2] for step in result.value)
             self._batch[who] = batch + self._processes if shown else None
-        elif self._tries[who] >= FINAL_TRIES_MAX * len(self._nodes):
-            self._batch[who] = None
 
 
 WORKLOAD = ListAppendWorkload()

@@ -19,6 +19,7 @@ from dethrone.harness.core.clock import MS, Ns
 from dethrone.harness.core.events import Return
 from dethrone.harness.core.interfaces import ClusterView, Generator, OpPlan
 from dethrone.harness.core.rng import Rng
+from dethrone.workloads.base import Base
 from dethrone.workloads.combinators import EachProcess, Reserve
 from dethrone.workloads.generators import Targets
 from dethrone.workloads.log import WORKLOAD as LOG
@@ -42,22 +43,11 @@ WRITERS_ONE_IN = 3
 """Of the processes: those that append and read."""
 
 
-class LockWorkload:
-    """See ``dethrone.harness.core.interfaces.Workload``."""
-
+class LockWorkload(Base):
     name = "lock"
-
-    def needs(self) -> frozenset[str]:
-        """Acquire, release, use, append and read."""
-        return frozenset({"acquire", "release", "use", "append", "read"})
-
-    def processes(self, nodes: int) -> int:
-        """Two a node, six at least."""
-        return max(6, 2 * nodes)
-
-    def rate_per_s(self) -> int:
-        """A hundred over all processes: a lease is a matter of tenths of a second."""
-        return 100
+    ops = frozenset({"acquire", "release", "use", "append", "read"})
+    rate = 100
+    """A lease is a matter of tenths of a second."""
 
     def main(self, rng: Rng, *, nodes: tuple[str, ...], processes: int, rate_per_s: int) -> Generator:
         """Endless."""

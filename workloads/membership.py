@@ -15,6 +15,7 @@ from dethrone.harness.core.events import Return
 from dethrone.harness.core.interfaces import ClusterView, Generator, OpPlan
 from dethrone.harness.core.quorum import quorum
 from dethrone.harness.core.rng import Rng
+from dethrone.workloads.base import Base
 from dethrone.workloads.generators import Targets
 from dethrone.workloads.log import WORKLOAD as LOG
 from dethrone.workloads.log import FinalReads
@@ -26,22 +27,14 @@ CALM_PAUSE_NS = 5 * SECOND
 """Between two changes while no fault was seen yet."""
 
 
-class MembershipWorkload:
-    """See ``dethrone.harness.core.interfaces.Workload``."""
-
+class MembershipWorkload(Base):
     name = "membership"
-
-    def needs(self) -> frozenset[str]:
-        """Those of the log, and reconfigure."""
-        return LOG.needs() | {"reconfigure"}
+    ops = LOG.ops | {"reconfigure"}
+    rate = LOG.rate
 
     def processes(self, nodes: int) -> int:
         """Those of the log, and one for the members."""
         return LOG.processes(nodes) + 1
-
-    def rate_per_s(self) -> int:
-        """As the log's."""
-        return LOG.rate_per_s()
 
     def main(self, rng: Rng, *, nodes: tuple[str, ...], processes: int, rate_per_s: int) -> Generator:
         """Process 0 changes the members, the others append and read."""

@@ -17,6 +17,7 @@ from dethrone.harness.core.clock import Ns
 from dethrone.harness.core.events import Return
 from dethrone.harness.core.interfaces import ClusterView, Generator, OpPlan
 from dethrone.harness.core.rng import Rng
+from dethrone.workloads.base import Base
 from dethrone.workloads.generators import Targets
 from dethrone.workloads.log import FinalReads
 
@@ -30,22 +31,10 @@ OUTDATED_PERCENT = 20
 """Of the cas: those that expect what the register held before the value that was seen last."""
 
 
-class RegisterWorkload:
-    """See ``dethrone.harness.core.interfaces.Workload``."""
-
+class RegisterWorkload(Base):
     name = "register"
-
-    def needs(self) -> frozenset[str]:
-        """Put, get and cas."""
-        return frozenset({"put", "get", "cas"})
-
-    def processes(self, nodes: int) -> int:
-        """Two a node, so that operations overlap at every node; six at least."""
-        return max(6, 2 * nodes)
-
-    def rate_per_s(self) -> int:
-        """Forty over all processes."""
-        return 40
+    ops = frozenset({"put", "get", "cas"})
+    rate = 40
 
     def main(self, rng: Rng, *, nodes: tuple[str, ...], processes: int, rate_per_s: int) -> Generator:
         """Endless."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from dethrone.harness.core.interfaces import Generator
 from dethrone.harness.core.rng import Rng
+from dethrone.workloads.base import Base
 from dethrone.workloads.generators import numbered_writes
 from dethrone.workloads.log import FinalReads
 
@@ -21,22 +22,10 @@ ADDS, READS = 3, 1
 """Weights of the two operations: a read is as long as the set."""
 
 
-class SetWorkload:
-    """See ``dethrone.harness.core.interfaces.Workload``."""
-
+class SetWorkload(Base):
     name = "set"
-
-    def needs(self) -> frozenset[str]:
-        """Add and read."""
-        return frozenset({"add", "read"})
-
-    def processes(self, nodes: int) -> int:
-        """Two a node, six at least."""
-        return max(6, 2 * nodes)
-
-    def rate_per_s(self) -> int:
-        """Twenty over all processes."""
-        return 20
+    ops = frozenset({"add", "read"})
+    rate = 20
 
     def main(self, rng: Rng, *, nodes: tuple[str, ...], processes: int, rate_per_s: int) -> Generator:
         """Adds and reads, endlessly."""

@@ -37,8 +37,6 @@ class Trait(IntEnum):
 
 
 class Model(Protocol):
-    """See the module."""
-
     @property
     def name(self) -> str:
         """What it is called in files, options and reports."""

@@ -15,8 +15,6 @@ FREE, HELD = 0, 1
 
 
 class Mutex(msgspec.Struct, frozen=True, kw_only=True):
-    """See the module."""
-
     name: str = "mutex"
     functions: frozenset[F] = frozenset({F.ACQUIRE, F.RELEASE})
 

@@ -80,7 +80,7 @@ NAMES: dict[str, F] = {
 """How operations may be called in histories."""
 
 
-class Row(msgspec.Struct, frozen=True, kw_only=True):
+class Op(msgspec.Struct, frozen=True, kw_only=True):
     """One operation as a client saw it. ``call`` and ``ret``: any clock that never runs backwards, in any unit.
 
     ``value`` is what was asked for (``[a, b]`` of a cas, the micro-operations of a txn), ``output`` what came back.
@@ -201,7 +201,7 @@ def positions(call: Ints, ret: Ints, *, open_rows: Bools) -> tuple[Ints, Ints]:
     return rank[:count], back
 
 
-def encode(rows: Iterable[Row], *, sets: bool = False) -> Ops:
+def encode(rows: Iterable[Op], *, sets: bool = False) -> Ops:
     """The columns of these operations, in their order; ``sets``: what a read answers is a set, given as a list.
 
     HistoryError: an operation that makes no sense, by its number.
@@ -246,7 +246,7 @@ def encode(rows: Iterable[Row], *, sets: bool = False) -> Ops:
 
 
 def _arguments(
-    f: F, rows: list[Row], numbers: list[int], values: Values, keys: Values, *, sets: bool
+    f: F, rows: list[Op], numbers: list[int], values: Values, keys: Values, *, sets: bool
 ) -> tuple[Ints | int, Ints | int]:
     """``a`` and ``b`` of all operations of one kind."""
     if f in (F.ACQUIRE, F.RELEASE):
@@ -292,7 +292,7 @@ def _pair(value: Any, number: int) -> tuple[Any, Any]:
     return value[0], value[1]
 
 
-def _micro(row: Row, values: Values, keys: Values, number: int) -> tuple[tuple[int, int, int], ...]:
+def _micro(row: Op, values: Values, keys: Values, number: int) -> tuple[tuple[int, int, int], ...]:
     """The micro-operations of a txn, coded."""
     out = []
     value = row.output if row.status == "ok" and row.output is not None else row.value

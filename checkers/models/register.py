@@ -16,8 +16,6 @@ from dethrone.checkers.models.ops import FAIL, INFO, OK, Codes, F, Ops, Values
 
 
 class Register(msgspec.Struct, frozen=True, kw_only=True):
-    """See the module."""
-
     name: str = "register"
     functions: frozenset[F] = frozenset({F.READ, F.WRITE})
     initial: Any = None

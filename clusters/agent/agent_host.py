@@ -23,7 +23,7 @@ from dethrone.clusters.agent.streams import Stream
 from dethrone.harness.core.clock import SECOND, Ns
 from dethrone.harness.core.errors import ClusterError
 from dethrone.harness.core.hoststate import HEALTHY, HostState
-from dethrone.harness.core.interfaces import IN_A_CONTAINER, Available, Evidence, HostNews, No, NodeStart, Places, Yes
+from dethrone.harness.core.interfaces import IN_A_CONTAINER, Evidence, HostNews, NodeStart, Places
 
 CHUNK = 1 << 20
 FILE_MAX = 64 << 20
@@ -67,7 +67,6 @@ class AgentHost(Link):
         """The addresses of all peers that its agent received last, in addition to those of ``prepare``."""
         self.state: HostState = HEALTHY
         """The state that was requested last."""
-        self._capabilities: Mapping[str, str] | None = None
         self._runs_as: Mapping[str, Any] | None = None
         super().__init__(name, connect, origin_ns=origin_ns, news=news, run=run, give_up_s=give_up_s, meet_s=meet_s)
 
@@ -138,20 +137,13 @@ class AgentHost(Link):
 
         return self._ask(evidence, "converge", want=msgspec.to_builtins(want), verify=verify)
 
-    def send_probes(self, nonce: int) -> None:
-        """See ``Host``."""
-        self._result(self.send_probes_async(nonce))
-
     def send_probes_async(self, nonce: int, *, order: Sequence[str] = ()) -> Future[Mapping[str, Any]]:
         """Send one probe to each peer, those of ``order`` first; ``failed`` names the peers that got none, and why."""
         return self._ask(self._relative, "send_probes", nonce=nonce, order=list(order))
 
-    def probe_links(self, nonce: int, *, expect: Sequence[str], timeout_ns: Ns) -> Mapping[str, Any]:
-        """See ``Host``. ``arrived``: names; ``dropped``: name → packets since converging; ``in_force``: rules hold."""
-        return self._result(self.probe_links_async(nonce, expect=expect, timeout_ns=timeout_ns))
-
     def probe_links_async(self, nonce: int, *, expect: Sequence[str], timeout_ns: Ns) -> Future[Mapping[str, Any]]:
-        """``probe_links`` without waiting."""
+        """Wait for probes there. ``arrived``: names; ``dropped``: name → packets since converging; ``in_force``: rules
+        hold."""
 
         def found(said: Mapping[str, Any]) -> Mapping[str, Any]:
             self._addresses = tuple(said["addresses"])
@@ -239,29 +231,7 @@ class AgentHost(Link):
         if threading.current_thread() is not self._reader:
             self._reader.join(timeout=5)
 
-    # --- more than a Host -----------------------------------------------------------------------------------------
-
-    def capabilities(self) -> Mapping[str, Available]:
-        """What this host can do: ``iptables``, ``signals``, ``faketime``, ``probes``, ``ss``, ``netem``."""
-        if self._capabilities is None:
-            self._capabilities = {key: str(value) for key, value in self._call("capabilities").items()}
-        return {
-            name: No(why=said[4:]) if said.startswith("no: ") else Yes() for name, said in self._capabilities.items()
-        }
-
     @property
     def shares_user(self) -> str:
         """See ``dethrone.harness.core.interfaces.Host``."""
         return "" if self._runs_as is None or self._runs_as["own"] else str(self._runs_as["why"])
-
-    def heal(self) -> Evidence:
-        """Converge to healthy, and remove our chain and its hook."""
-        said = self._call("heal")
-        self.state = HEALTHY
-        return Evidence(
-            host=self.name,
-            span=self.span(said["lo"], said["hi"]),
-            state=HEALTHY,
-            confirmed=said["confirmed"],
-            why=said["why"],
-        )

@@ -43,6 +43,8 @@ ORDER = (
 
 _FUTURE = "from __future__ import annotations"
 _WIDTH = 120
+_PARSING = threading.Lock()
+"""Python 3.11 cannot parse in two threads at once (SystemError: recursion depth), and hosts come up at once."""
 
 
 @functools.cache
@@ -50,7 +52,8 @@ def agent() -> bytes:
     """The file, built from the modules that are installed here."""
     files = resources.files(PACKAGE)
     texts = {name: files.joinpath(f"{name}.py").read_text(encoding="utf-8") for name in ("__init__", *ORDER)}
-    return bundled(texts).encode()
+    with _PARSING:
+        return bundled(texts).encode()
 
 
 def bundled(texts: Mapping[str, str]) -> str:

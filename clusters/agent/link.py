@@ -17,11 +17,11 @@ import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
-from pathlib import Path
 from typing import Any, TypeVar
 
 import tenacity
 
+from dethrone.clusters.agent.host.common import boot_id
 from dethrone.clusters.agent.offset import Offset
 from dethrone.clusters.agent.silence import Silence
 from dethrone.clusters.agent.streams import Stream
@@ -389,11 +389,3 @@ class Link:
         for one in waiting:
             if not one.future.done():
                 one.future.set_exception(error)
-
-
-def boot_id() -> str:
-    """Identifies this boot of this kernel; "" if that cannot be read."""
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-    except OSError:
-        return ""

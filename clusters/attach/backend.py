@@ -25,9 +25,9 @@ from dethrone.clusters.attach import sidecar
 from dethrone.clusters.attach.host import AttachedHost
 from dethrone.clusters.attach.sidecar import Sidecar
 from dethrone.clusters.attach.targets import Target, find_targets, list_matching, parse_words
+from dethrone.clusters.deploying import all_or_nothing, together
 from dethrone.clusters.docker import client as engine
 from dethrone.clusters.docker.client import ENGINE_ERRORS, connect, explained
-from dethrone.clusters.docker.containers import together
 from dethrone.clusters.docker.image import ensure_image
 from dethrone.clusters.docker.ship import ship
 from dethrone.clusters.unseen import from_outside
@@ -82,11 +82,8 @@ class AttachBackend(confirm.AgentBackend):
 
     def usable(self) -> tuple[str, ...]:
         """As many nodes as containers match now."""
-        client = connect()
-        try:
+        with contextlib.closing(connect()) as client:
             return tuple(f"n{number}" for number, _ in enumerate(list_matching(client, self._labels), start=1))
-        finally:
-            client.close()
 
     def refuse(self, plan: Plan) -> None:
         """Raise ConfigError for a run that names no containers, or a planted bug."""
@@ -122,7 +119,12 @@ class AttachBackend(confirm.AgentBackend):
         """A sidecar next to each container, its agent connected. Nothing of the containers is changed by it."""
         client = connect(connections=_CONNECTIONS)
         hosts: dict[str, AttachedHost] = {}
-        try:
+
+        def undo() -> None:
+            with contextlib.closing(client):
+                _leave(client, spec.run_id)
+
+        with all_or_nothing(hosts.values(), undo):
             targets = find_targets(client, self._labels, spec.nodes)
             _refuse_shared(client, targets, spec.run_id)
             image = ship(client, ensure_image(client, base=spec.base, progress=progress), progress=progress)
@@ -137,13 +139,6 @@ class AttachBackend(confirm.AgentBackend):
 
             together(bring_up, targets)
             watcher = _Watcher(client, {host.target.id: host for host in hosts.values()})
-        except BaseException:
-            for host in hosts.values():
-                host.close()
-            with contextlib.suppress(HarnessError):
-                _leave(client, spec.run_id)
-            client.close()
-            raise
         with self._lock:
             self._watchers[spec.run_id] = watcher
         return {node: hosts[node] for node in spec.nodes}
@@ -166,16 +161,12 @@ class AttachBackend(confirm.AgentBackend):
             watcher = self._watchers.pop(run_id, None)
         if watcher is not None:
             watcher.close()
-        client = connect(connections=_CONNECTIONS)
-        try:
+        with contextlib.closing(connect(connections=_CONNECTIONS)) as client:
             _leave(client, run_id)
-        finally:
-            client.close()
 
     def leftovers(self) -> Sequence[Owned]:
         """Sidecars of any run."""
-        client = connect()
-        try:
+        with contextlib.closing(connect()) as client:
             return [
                 Owned(
                     backend=self.name,
@@ -187,8 +178,6 @@ class AttachBackend(confirm.AgentBackend):
                 )
                 for one in sidecar.list_sidecars(client)
             ]
-        finally:
-            client.close()
 
     def doctor(self) -> Sequence[tuple[str, Available]]:
         """Whether an engine answers; and whether what was named can be broken, where something was."""
@@ -196,9 +185,8 @@ class AttachBackend(confirm.AgentBackend):
         rows: list[tuple[str, Available]] = [("attach: engine", able)]
         if isinstance(able, Yes) and self._labels:
             try:
-                client = connect()
-                found = find_targets(client, self._labels, self.usable())
-                client.close()
+                with contextlib.closing(connect()) as client:
+                    found = find_targets(client, self._labels, self.usable())
             except HarnessError as error:
                 why = f"{error.what} {error.where}"
                 return [*rows, ("attach: containers", No(why=why, what_to_do=error.next_step))]

@@ -150,17 +150,9 @@ class AttachedHost:
         """See ``AgentHost``."""
         return self._living().meet_async(peers)
 
-    def send_probes(self, nonce: int) -> None:
-        """See ``Host``."""
-        self._living().send_probes(nonce)
-
     def send_probes_async(self, nonce: int, *, order: Sequence[str] = ()) -> Future[Mapping[str, Any]]:
         """See ``AgentHost``."""
         return self._living().send_probes_async(nonce, order=order)
-
-    def probe_links(self, nonce: int, *, expect: Sequence[str], timeout_ns: Ns) -> Mapping[str, Any]:
-        """See ``Host``."""
-        return self._living().probe_links(nonce, expect=expect, timeout_ns=timeout_ns)
 
     def probe_links_async(self, nonce: int, *, expect: Sequence[str], timeout_ns: Ns) -> Future[Mapping[str, Any]]:
         """See ``AgentHost``."""

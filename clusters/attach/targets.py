@@ -54,7 +54,7 @@ def parse_words(words: Sequence[str]) -> tuple[str, ...]:
 
 def natural(name: str) -> tuple[tuple[int, int, str], ...]:
     """A key that sorts ``kv-10`` behind ``kv-9``."""
-    return tuple((0, int(part), "") if part.isdigit() else (1, 0, part) for part in re.split(r"(\d+)", name) if part)
+    return tuple((0, int(part), "") if part.isdecimal() else (1, 0, part) for part in re.split(r"(\d+)", name) if part)
 
 
 def list_matching(client: docker.DockerClient, labels: Sequence[str]) -> list[str]:

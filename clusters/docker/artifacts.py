@@ -13,10 +13,8 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import os
 import re
 import shutil
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -156,22 +154,8 @@ def _project(root: Path, body: str) -> None:
 def _maven(root: Path, goals: Sequence[str], *, progress: Progress) -> None:
     if shutil.which("mvn") is None:
         packages.install(("maven",), purpose="fetching jars", progress=progress)
-    environment = {**os.environ, "NO_COLOR": "1"}
-    try:
-        done = subprocess.run(
-            ["mvn", "-B", "-q", "--strict-checksums", *goals],
-            cwd=root,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            check=False,
-            timeout=FETCH_LIMIT_S,
-        )
-    except subprocess.TimeoutExpired as error:
-        raise ClusterError("Maven did not end", where=str(error.cmd), cause=f"{FETCH_LIMIT_S:.0f} s passed") from error
+    argv = ["mvn", "-B", "-q", "--strict-checksums", *goals]
+    done = packages.run_tool(argv, "Maven", limit_s=FETCH_LIMIT_S, cwd=root, env={"NO_COLOR": "1"})
     if done.returncode != 0:
         raise MissingCapability(
             "jars could not be fetched",

@@ -16,16 +16,18 @@ import docker
 
 from dethrone.clusters.agent import confirm
 from dethrone.clusters.agent.agent_host import AgentHost
+from dethrone.clusters.deploying import all_or_nothing, check_names, together
 from dethrone.clusters.docker import client as engine
 from dethrone.clusters.docker import doctor
 from dethrone.clusters.docker.client import connect
-from dethrone.clusters.docker.containers import Box, list_owned, remove_run, start_box, together
+from dethrone.clusters.docker.containers import Box, list_owned, remove_run, start_box
 from dethrone.clusters.docker.image import ensure_image, ingredients_of
+from dethrone.clusters.docker.labels import MEMORY
 from dethrone.clusters.docker.meeting import AGENT, meet
 from dethrone.clusters.docker.network import create_network
 from dethrone.clusters.docker.ship import ship
 from dethrone.harness.core.clock import Ns
-from dethrone.harness.core.errors import ClusterError, ConfigError, HarnessError
+from dethrone.harness.core.errors import ClusterError
 from dethrone.harness.core.interfaces import (
     Available,
     BackendTraits,
@@ -56,7 +58,7 @@ class DockerBackend(confirm.AgentBackend):
     @property
     def traits(self) -> BackendTraits:
         """Hosts of our own: the defaults."""
-        return BackendTraits()
+        return BackendTraits(memory_dir=f"{MEMORY}/data")
 
     def available(self) -> Available:
         """Whether an engine answers this user."""
@@ -71,10 +73,15 @@ class DockerBackend(confirm.AgentBackend):
         progress: Callable[[str], None],
     ) -> Mapping[str, Host]:
         """Hosts up, agents connected, no node started; the image is built if it is not there."""
-        _check(spec)
+        check_names(spec)
         client = connect(connections=_CONNECTIONS)
         hosts: list[AgentHost] = []
-        try:
+
+        def undo() -> None:
+            with contextlib.closing(client):
+                remove_run(client, spec.run_id)
+
+        with all_or_nothing(hosts, undo):
             wanted = ingredients_of(spec.image)
             image = ensure_image(
                 client, base=spec.base, packages=wanted.packages, artifacts=wanted.artifacts, progress=progress
@@ -117,13 +124,6 @@ class DockerBackend(confirm.AgentBackend):
                 hosts.append(host)
 
             together(bring_up, boxes)
-        except BaseException:
-            for host in hosts:
-                host.close()
-            with contextlib.suppress(HarnessError):
-                remove_run(client, spec.run_id)
-            client.close()
-            raise
         with self._lock:
             self._clients[spec.run_id] = client
         found = {host.name: host for host in hosts}
@@ -133,20 +133,13 @@ class DockerBackend(confirm.AgentBackend):
         """Remove that run's containers and network. Idempotent; works for runs of other processes, too."""
         with self._lock:
             client = self._clients.pop(run_id, None)
-        if client is None:
-            client = connect(connections=_CONNECTIONS)
-        try:
-            remove_run(client, run_id)
-        finally:
-            client.close()
+        with contextlib.closing(client or connect(connections=_CONNECTIONS)) as used:
+            remove_run(used, run_id)
 
     def leftovers(self) -> Sequence[Owned]:
         """Containers and networks with our labels, of any run."""
-        client = connect()
-        try:
+        with contextlib.closing(connect()) as client:
             return list_owned(client)
-        finally:
-            client.close()
 
     def doctor(self) -> Sequence[tuple[str, Available]]:
         """What hosts can do here; see ``dethrone.clusters.docker.doctor``."""
@@ -155,23 +148,6 @@ class DockerBackend(confirm.AgentBackend):
 
 def _serving(run_id: str) -> list[str]:
     return ["serve", "--socket", SOCKET, "--run", run_id, "--node-user", NODE_USER, "--make-account"]
-
-
-def _check(spec: DeploySpec) -> None:
-    """Names become parts of container and host names: refuse what the engine would refuse, but say it better."""
-    for word in (spec.run_id, *spec.nodes):
-        if (
-            not word
-            or len(word) > 60
-            or not all(letter.isascii() and (letter.isalnum() or letter in "-_.") for letter in word)
-        ):
-            raise ConfigError(
-                f"{word!r} cannot be part of a host's name",
-                cause="letters, digits, '-', '_' and '.' can, at most 60",
-                next_step="choose other node names",
-            )
-    if len(set(spec.nodes)) != len(spec.nodes) or not spec.nodes:
-        raise ConfigError("node names must be given and differ", where=", ".join(spec.nodes))
 
 
 BACKEND = DockerBackend()

@@ -10,11 +10,13 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import docker
 import docker.errors
+import docker.models.containers
 import requests.exceptions
 
 from dethrone.harness.core.errors import ClusterError, MissingCapability
@@ -92,6 +94,24 @@ def unreachable(address: str, error: BaseException) -> MissingCapability:
         next_step="start it (`sudo systemctl start docker`), install one (https://docs.docker.com/engine/install), set "
         "DOCKER_HOST to an engine that runs, or use --on local or --on sim",
     )
+
+
+@contextlib.contextmanager
+def temporary(
+    client: docker.DockerClient, image: str, command: Sequence[str], labels: Mapping[str, str], **more: Any
+) -> Iterator[docker.models.containers.Container]:
+    """A container that has not been started; it is removed at the end in any case.
+
+    Its entry point stays in an image that is made of it, where it means nothing: an empty one would not replace.
+    """
+    made = client.containers.create(
+        image, entrypoint=["/usr/bin/env"], command=list(command), labels=dict(labels), **more
+    )
+    try:
+        yield made
+    finally:
+        with contextlib.suppress(docker.errors.NotFound):
+            made.remove(force=True, v=True)
 
 
 @contextlib.contextmanager

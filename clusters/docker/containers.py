@@ -9,26 +9,21 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TypeVar
 
 import docker
 import docker.errors
 import docker.types
 import msgspec
 
+from dethrone.clusters.deploying import together
 from dethrone.clusters.docker.client import explained
-from dethrone.clusters.docker.labels import LIB, NODE, OF_A_RUN, OWNER, RUN, STATE, owned_by
+from dethrone.clusters.docker.labels import LIB, MEMORY, NODE, OF_A_RUN, OWNER, RUN, STATE, owned_by
 from dethrone.clusters.docker.network import RunNetwork
 from dethrone.harness.core.errors import ClusterError
 from dethrone.harness.core.interfaces import Owned
 
-T = TypeVar("T")
-U = TypeVar("U")
-
-THREADS = 16
 MEMORY_BYTES = 2 << 30
 PIDS = 4096
 """What one host may take of the machine, if its system does not say otherwise: it must not take all of it."""
@@ -77,6 +72,7 @@ def start_box(
                 mem_limit=memory_bytes or MEMORY_BYTES,
                 memswap_limit=memory_bytes or MEMORY_BYTES,  # of memory and swap together: no swap
                 pids_limit=pids or PIDS,
+                tmpfs={MEMORY: f"mode=755,size={(memory_bytes or MEMORY_BYTES) // 2}"},
                 sysctls=WITHOUT_IPV6 if IPV6_SETTINGS.exists() else {},
                 extra_hosts=dict(names),
                 log_config=docker.types.LogConfig(type="json-file", config={"max-size": "4m"}),
@@ -96,13 +92,6 @@ def last_words(client: docker.DockerClient, container: str) -> str:
         ended = "" if state.get("Running") else f"it ended with {state.get('ExitCode')}: "
         return ended + logs.decode(errors="replace").strip()
     return ""
-
-
-def together(work: Callable[[T], U], items: Iterable[T]) -> list[U]:
-    """``work`` for all items at once. Waits for all of them, then raises the first error, if any."""
-    with ThreadPoolExecutor(max_workers=THREADS, thread_name_prefix="docker") as pool:
-        futures = [pool.submit(work, item) for item in items]
-    return [future.result() for future in futures]
 
 
 def remove_run(client: docker.DockerClient, run_id: str, *, limit_s: float = REMOVE_LIMIT_S) -> None:

@@ -7,7 +7,6 @@ asked for.
 
 from __future__ import annotations
 
-import contextlib
 import os
 from collections.abc import Callable, Sequence
 
@@ -15,7 +14,7 @@ import docker
 import docker.errors
 import msgspec
 
-from dethrone.clusters.docker.client import ENGINE_ERRORS, connect
+from dethrone.clusters.docker.client import ENGINE_ERRORS, connect, temporary
 from dethrone.clusters.docker.image import cached_tag
 from dethrone.clusters.docker.labels import OWNER, PYTHON
 from dethrone.harness.core.errors import HarnessError
@@ -150,15 +149,8 @@ def _image(tag: str | None) -> Available:
 
 def _probed(client: docker.DockerClient, image: str) -> list[Row]:
     """Try everything in one container, which ends by itself."""
-    container = client.containers.create(
-        image,
-        entrypoint=["/usr/bin/env"],
-        command=["sleep", str(_PROBE_LIMIT_S)],
-        cap_add=["NET_ADMIN"],
-        network_mode="none",
-        labels={OWNER: "probe"},
-    )
-    try:
+    more = {"cap_add": ["NET_ADMIN"], "network_mode": "none"}
+    with temporary(client, image, ["sleep", str(_PROBE_LIMIT_S)], {OWNER: "probe"}, **more) as container:
         container.start()
 
         def attempt(script: str) -> tuple[int, str]:
@@ -167,9 +159,6 @@ def _probed(client: docker.DockerClient, image: str) -> list[Row]:
             return (1, "the engine did not report how it ended") if code is None else (int(code), said)
 
         return [probed(probe, attempt) for probe in PROBES]
-    finally:
-        with contextlib.suppress(docker.errors.NotFound):
-            container.remove(force=True, v=True)
 
 
 def probed(probe: Probe, attempt: Callable[[str], tuple[int, str]]) -> Row:

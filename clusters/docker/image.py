@@ -50,7 +50,7 @@ import msgspec
 from dethrone.clusters import pinned
 from dethrone.clusters.docker.artifacts import Jar
 from dethrone.clusters.docker.base import INCLUDE, RELEASE, default_base, named_base
-from dethrone.clusters.docker.client import connect, explained
+from dethrone.clusters.docker.client import connect, explained, temporary
 from dethrone.clusters.docker.fetching import BUILD, fetching
 from dethrone.clusters.docker.labels import BIN, OWNER, ROOT
 from dethrone.clusters.docker.programs import NOTHING, Artifacts, GoProgram, Wheel
@@ -265,24 +265,13 @@ def _commit(container: docker.models.containers.Container, image: str) -> None:
     container.commit(repository=repository, tag=tag, changes=['CMD ["python3"]', f"LABEL {OWNER}=image"])
 
 
-@contextlib.contextmanager
-def _builder(client: docker.DockerClient, base: str, tag: str) -> Iterator[docker.models.containers.Container]:
+def _builder(
+    client: docker.DockerClient, base: str, tag: str
+) -> contextlib.AbstractContextManager[docker.models.containers.Container]:
     """A container to build in, with the machine's own network; it ends by itself if this process dies."""
-    container = client.containers.create(
-        base,
-        entrypoint=["/usr/bin/env"],  # stays in the image, where it means nothing: an empty one would not replace
-        command=["sleep", str(BUILD_LIMIT_S)],
-        network_mode="host",
-        labels={OWNER: "builder", "dethrone.image": tag},
-        user="0",
-        working_dir="/",
-        auto_remove=False,
-    )
-    try:
-        yield container
-    finally:
-        with contextlib.suppress(docker.errors.NotFound):
-            container.remove(force=True, v=True)
+    labels = {OWNER: "builder", "dethrone.image": tag}
+    command = ["sleep", str(BUILD_LIMIT_S)]
+    return temporary(client, base, command, labels, network_mode="host", user="0", working_dir="/", auto_remove=False)
 
 
 def _execute(
@@ -292,8 +281,7 @@ def _execute(
     *,
     progress: Progress,
 ) -> None:
-    patient = connect(limit_s=BUILD_LIMIT_S)  # apt may be silent for long
-    try:
+    with contextlib.closing(connect(limit_s=BUILD_LIMIT_S)) as patient:  # apt may be silent for long
         command = ["timeout", str(BUILD_LIMIT_S), "/bin/sh", "-c", _SCRIPT, "sh", *packages]
         execution = patient.api.exec_create(container, command, environment=dict(environment))["Id"]
         tail: list[str] = []
@@ -302,8 +290,6 @@ def _execute(
             if line.startswith("dethrone: "):
                 progress(line.removeprefix("dethrone: "))
         code = patient.api.exec_inspect(execution)["ExitCode"]
-    finally:
-        patient.close()
     if code != 0:
         raise ClusterError(
             f"the image could not be built (a step ended with {code})",
@@ -344,14 +330,11 @@ def main(recipes: Sequence[str]) -> int:
         sys.stderr.flush()
 
     try:
-        client = connect()
-        try:
+        with contextlib.closing(connect()) as client:
             for recipe in recipes or ("node",):
                 wanted = ingredients_of(recipe)
                 tag = ensure_image(client, packages=wanted.packages, artifacts=wanted.artifacts, progress=progress)
                 progress(f"{recipe} is {tag}")
-        finally:
-            client.close()
     except HarnessError as error:
         sys.stderr.write(f"{error}\n")
         return error.exit_code

@@ -36,6 +36,8 @@ BIN = f"{ROOT}/bin"
 AGENT = f"{LIB}/dethrone/clusters/agent/agent.py"
 """The agent, a single file that needs only the standard library."""
 
+MEMORY = "/var/lib/dethrone/memory"
+"""Where a host has a file system in memory, of half the memory that it may use; nodes have a directory in it."""
 
 OF_A_RUN = f"{OWNER}=run"
 """The value matters: containers inherit the labels of their image, also a user's own container of an image of ours."""

@@ -7,59 +7,39 @@ different ranges. Out of scope: everything that happens on the network later.
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Sequence
 
 import docker
 import docker.errors
 import docker.types
-import msgspec
 
 from dethrone.clusters.docker.client import explained
 from dethrone.clusters.docker.labels import OWNER, RUN, STATE
-from dethrone.clusters.subnets import FIRST_HOST, MAX_NODES, POOL, candidates
-from dethrone.clusters.subnets import routes as _routes
-from dethrone.harness.core.errors import ClusterError, ConfigError
+from dethrone.clusters.subnets import RunRange, candidates, check_room, none_free, routes
 
 
-class RunNetwork(msgspec.Struct, frozen=True, kw_only=True):
+class RunNetwork(RunRange, frozen=True, kw_only=True):
     """A network that was made for one run."""
 
     id: str
     name: str
-    subnet: str
-
-    @property
-    def gateway(self) -> str:
-        """This machine's address on it: where clients' packets come from."""
-        return str(ipaddress.IPv4Network(self.subnet)[1])
-
-    def address(self, index: int) -> str:
-        """The fixed address of the node with this index."""
-        return str(ipaddress.IPv4Network(self.subnet)[FIRST_HOST + index])
 
 
 def create_network(client: docker.DockerClient, *, run_id: str, state_dir: str, nodes: int) -> RunNetwork:
     """Make the run's network. Raises ClusterError when every range is taken."""
-    if nodes > MAX_NODES:
-        raise ConfigError(f"{nodes} nodes do not fit into one network", next_step=f"ask for at most {MAX_NODES}")
+    check_room(nodes)
     name = f"dethrone-{run_id}"
     with explained("making a network"):
-        for subnet in candidates(run_id, [*_engine_ranges(client), *_routes()]):
+        for subnet in candidates(run_id, [*_engine_ranges(client), *routes()]):
             made = _try(client, name, subnet, labels={OWNER: "run", RUN: run_id, STATE: state_dir})
             if made is not None:
                 return RunNetwork(id=made, name=name, subnet=subnet)
-    raise ClusterError(
-        f"no free range for a network in {POOL}",
-        where="this machine's routes and the engine's networks",
-        cause="leftovers of many runs, or a VPN that routes the whole range",
-        next_step="run `dethrone heal`; see `ip route` and `docker network ls`",
-    )
+    raise none_free(where="this machine's routes and the engine's networks", see="`ip route` and `docker network ls`")
 
 
 def _try(client: docker.DockerClient, name: str, subnet: str, *, labels: dict[str, str]) -> str | None:
     """The id of the new network; None if the range was taken meanwhile."""
-    pool = docker.types.IPAMPool(subnet=subnet, gateway=RunNetwork(id="", name=name, subnet=subnet).gateway)
+    pool = docker.types.IPAMPool(subnet=subnet, gateway=RunRange(subnet=subnet).gateway)
     try:
         network = client.networks.create(
             name,

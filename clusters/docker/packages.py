@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from dethrone.clusters.docker.state import Progress, silent
-from dethrone.harness.core.errors import MissingCapability
+from dethrone.harness.core.errors import ClusterError, MissingCapability
 
 INSTALL_LIMIT_S = 900.0
 """Longest time for one package manager call."""
@@ -97,14 +97,27 @@ def install(packages: Sequence[str], *, purpose: str, progress: Progress = silen
 
 def _apt(argv: list[str]) -> subprocess.CompletedProcess[str]:
     try:
+        return run_tool(argv, "apt-get", limit_s=INSTALL_LIMIT_S)
+    except ClusterError as error:
+        return subprocess.CompletedProcess(argv, 124, stdout=f"{error.what}: {error.cause}\n")
+
+
+def run_tool(
+    argv: Sequence[str], name: str, *, limit_s: float, cwd: Path | None = None, env: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run a tool of this machine; its complaints are in ``stdout``, too. ClusterError if it does not end in time."""
+    try:
         return subprocess.run(
             argv,
+            cwd=cwd,
+            env={**os.environ, **(env or {})},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
+            errors="replace",
             check=False,
-            timeout=INSTALL_LIMIT_S,
+            timeout=limit_s,
         )
-    except subprocess.TimeoutExpired:
-        return subprocess.CompletedProcess(argv, 124, stdout=f"no end after {INSTALL_LIMIT_S:.0f} s\n")
+    except subprocess.TimeoutExpired as error:
+        raise ClusterError(f"{name} did not end", where=str(error.cmd), cause=f"{limit_s:.0f} s passed") from error

@@ -22,6 +22,7 @@ from pathlib import Path
 
 import msgspec
 
+from dethrone.clusters.docker import packages
 from dethrone.clusters.docker.artifacts import Jar, jar_files
 from dethrone.clusters.docker.labels import BIN
 from dethrone.clusters.docker.state import Progress, locked, state_directory
@@ -180,21 +181,7 @@ def _write(root: Path, files: Mapping[str, str]) -> None:
 
 
 def _run(argv: Sequence[str], root: Path, tool: str, environment: Mapping[str, str] | None = None) -> None:
-    try:
-        done = subprocess.run(
-            argv,
-            cwd=root,
-            env={**os.environ, **(environment or {})},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            check=False,
-            timeout=BUILD_LIMIT_S,
-        )
-    except subprocess.TimeoutExpired as error:
-        raise ClusterError(f"{tool} did not end", cause=f"{BUILD_LIMIT_S:.0f} s passed") from error
+    done = packages.run_tool(argv, tool, limit_s=BUILD_LIMIT_S, cwd=root, env=environment)
     if done.returncode != 0:
         raise MissingCapability(
             f"what an image carries could not be made: {tool} ended with {done.returncode}",

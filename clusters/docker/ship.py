@@ -20,7 +20,7 @@ import docker.errors
 import dethrone
 from dethrone import clusters, harness
 from dethrone.clusters.agent import bundle
-from dethrone.clusters.docker.client import explained
+from dethrone.clusters.docker.client import explained, temporary
 from dethrone.clusters.docker.image import has_image
 from dethrone.clusters.docker.labels import AGENT, LIB, OWNER, PYTHON
 from dethrone.clusters.docker.state import Progress, locked, silent, state_directory
@@ -29,6 +29,7 @@ from dethrone.harness.core.errors import ClusterError
 COMPILE_LIMIT_S = 60
 _REPOSITORY = "dethrone/code"
 _CODE = "code"
+_HOST_WORLDS = ("attach", "docker", "local", "ssh")
 _KEPT = 6
 """Versions of the code kept in the engine; the oldest go first."""
 
@@ -49,14 +50,7 @@ def sources() -> dict[str, bytes]:
             base = root / part
             for path in [base] if base.is_file() else sorted(base.rglob("*.py")):
                 name = f"dethrone/{root.name}/{path.relative_to(root).as_posix()}"
-                if not name.startswith(
-                    (
-                        "dethrone/clusters/attach/",
-                        "dethrone/clusters/docker/",
-                        "dethrone/clusters/local/",
-                        "dethrone/clusters/ssh/",
-                    )
-                ):
+                if not name.startswith(tuple(f"dethrone/clusters/{world}/" for world in _HOST_WORLDS)):
                     found[name] = path.read_bytes()
     return found
 
@@ -101,30 +95,23 @@ def _make(client: docker.DockerClient, image: str, plain: bytes, digest: str) ->
 
     Compiled files never check their sources, which travel with them.
     """
-    with explained("shipping the project's code"):
-        container = client.containers.create(
-            image,
-            entrypoint=["/usr/bin/env"],
-            command=["timeout", str(COMPILE_LIMIT_S), "/bin/sh", "-c", _COMPILE],
-            network_mode="none",
-            labels={OWNER: "builder"},
-        )
-        try:
-            container.put_archive("/", plain)
-            container.start()
-            code = container.wait(timeout=COMPILE_LIMIT_S + 10)["StatusCode"]
-            if code != 0:
-                output = container.logs(tail=10).decode(errors="replace").strip()
-                raise ClusterError(
-                    f"the project's code does not compile in the image (exit code {code})",
-                    where=image,
-                    cause=output or "the container was ended",
-                    next_step="run `make check`; with an image of your own see that its Python is 3.11 or newer",
-                )
-            container.commit(repository=_REPOSITORY, tag=digest, changes=['CMD ["python3"]', f"LABEL {OWNER}={_CODE}"])
-        finally:
-            with contextlib.suppress(docker.errors.NotFound):
-                container.remove(force=True, v=True)
+    command = ["timeout", str(COMPILE_LIMIT_S), "/bin/sh", "-c", _COMPILE]
+    with (
+        explained("shipping the project's code"),
+        temporary(client, image, command, {OWNER: "builder"}, network_mode="none") as container,
+    ):
+        container.put_archive("/", plain)
+        container.start()
+        code = container.wait(timeout=COMPILE_LIMIT_S + 10)["StatusCode"]
+        if code != 0:
+            output = container.logs(tail=10).decode(errors="replace").strip()
+            raise ClusterError(
+                f"the project's code does not compile in the image (exit code {code})",
+                where=image,
+                cause=output or "the container was ended",
+                next_step="run `make check`; with an image of your own see that its Python is 3.11 or newer",
+            )
+        container.commit(repository=_REPOSITORY, tag=digest, changes=['CMD ["python3"]', f"LABEL {OWNER}={_CODE}"])
 
 
 def _forget_old(client: docker.DockerClient) -> None:

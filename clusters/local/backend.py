@@ -27,7 +27,8 @@ from dethrone.clusters.agent import bundle, confirm
 from dethrone.clusters.agent.agent_host import AgentHost
 from dethrone.clusters.agent.host.clocks import find_faketime
 from dethrone.clusters.agent.streams import SocketStream
-from dethrone.clusters.docker.labels import LIB
+from dethrone.clusters.deploying import check_names
+from dethrone.clusters.docker.labels import LIB, MEMORY
 from dethrone.clusters.local import labels, network, owned, rootless, users
 from dethrone.clusters.local.probing import probe
 from dethrone.clusters.local.room import AGENT_DIR, Machine, accounts, programs_of, steps, this_machine
@@ -71,7 +72,12 @@ class LocalBackend(confirm.AgentBackend):
     @property
     def traits(self) -> BackendTraits:
         """Hosts out of this machine: what its tools can do; made by root, or in a user namespace of our own."""
-        return BackendTraits(capabilities=_capabilities(), enter=_enter, unsafe=lambda: LocalBackend(apart=False))
+        return BackendTraits(
+            capabilities=_capabilities(),
+            enter=_enter,
+            unsafe=lambda: LocalBackend(apart=False),
+            memory_dir=f"{MEMORY}/data",
+        )
 
     def available(self) -> Available:
         """Whether this user can make namespaces here, found out by making them once."""
@@ -173,38 +179,20 @@ class LocalBackend(confirm.AgentBackend):
 
     def leftovers(self) -> Sequence[Owned]:
         """Processes and devices with our marks, of any run; directories of this user's state directory."""
-        found = [
-            Owned(
-                backend=self.name,
-                kind="process",
-                id=f"{one.pid}:{one.start_ticks}",
-                name=f"{one.node} ({one.pid})",
-                run_id=one.run_id,
-                state_dir=one.state_dir,
-            )
-            for one in owned.processes()
-        ]
-        found += [
-            Owned(
-                backend=self.name,
-                kind="network device",
-                id=one.name,
-                name=one.name,
-                run_id=one.run_id,
-                state_dir=one.state_dir,
-            )
-            for one in owned.devices()
-        ]
-        return found + [
-            Owned(
-                backend=self.name,
-                kind="directory",
-                id=str(path),
-                name=str(path),
-                run_id=path.parent.name,
-                state_dir=str(path.parent),
-            )
-            for path in owned.directories(state_dir())
+
+        def ours(kind: str, identity: str, name: str, run_id: str, place: str) -> Owned:
+            return Owned(backend=self.name, kind=kind, id=identity, name=name, run_id=run_id, state_dir=place)
+
+        return [
+            *(
+                ours("process", f"{one.pid}:{one.start_ticks}", f"{one.node} ({one.pid})", one.run_id, one.state_dir)
+                for one in owned.processes()
+            ),
+            *(ours("network device", one.name, one.name, one.run_id, one.state_dir) for one in owned.devices()),
+            *(
+                ours("directory", str(path), str(path), path.parent.name, str(path.parent))
+                for path in owned.directories(state_dir())
+            ),
         ]
 
     def doctor(self) -> Sequence[tuple[str, Available]]:
@@ -222,19 +210,7 @@ def _check(spec: DeploySpec) -> None:
             cause="they see this machine's own files",
             next_step="leave --image out, or run with `--on docker`",
         )
-    for word in (spec.run_id, *spec.nodes):
-        if not word or len(word) > 60 or word in {".", "..", labels.SWITCH, "hosts"} or not _plain(word):
-            raise ConfigError(
-                f"{word!r} cannot be part of a host's name",
-                cause="letters, digits, '-', '_' and '.' can, at most 60",
-                next_step="choose other node names",
-            )
-    if len(set(spec.nodes)) != len(spec.nodes) or not spec.nodes:
-        raise ConfigError("node names must be given and differ", where=", ".join(spec.nodes))
-
-
-def _plain(word: str) -> bool:
-    return all(letter.isascii() and (letter.isalnum() or letter in "-_.") for letter in word)
+    check_names(spec, reserved={".", "..", labels.SWITCH, "hosts"})
 
 
 def _path() -> str:

@@ -19,34 +19,22 @@ import ipaddress
 import subprocess
 from collections.abc import Mapping, Sequence
 
-import msgspec
-
-from dethrone.clusters.subnets import FIRST_HOST, MAX_NODES, POOL, candidates, routes
-from dethrone.harness.core.errors import ClusterError, ConfigError
+from dethrone.clusters.subnets import POOL, RunRange, candidates, check_room, none_free, routes
+from dethrone.harness.core.errors import ClusterError
 
 TOOL_LIMIT_S = 10.0
 _RANGES = tuple(POOL.subnets(new_prefix=24))
 
 
-class LocalNetwork(msgspec.Struct, frozen=True, kw_only=True):
+class LocalNetwork(RunRange, frozen=True, kw_only=True):
     """A range that is claimed, and the device that claims it."""
 
     device: str
-    subnet: str
-
-    @property
-    def gateway(self) -> str:
-        """This machine's address on it: where clients' packets come from."""
-        return str(ipaddress.IPv4Network(self.subnet)[1])
 
     @property
     def switch(self) -> str:
         """The switch's own address."""
-        return str(ipaddress.IPv4Network(self.subnet)[2])
-
-    def address(self, index: int) -> str:
-        """The fixed address of the node with this index."""
-        return str(ipaddress.IPv4Network(self.subnet)[FIRST_HOST + index])
+        return self._at(2)
 
 
 def device_of(subnet: str) -> str:
@@ -56,8 +44,7 @@ def device_of(subnet: str) -> str:
 
 def claim(*, run_id: str, alias: str, switch_pid: int, nodes: int) -> LocalNetwork:
     """Make the link between this machine and the switch. Raises ClusterError when every range is taken."""
-    if nodes > MAX_NODES:
-        raise ConfigError(f"{nodes} nodes do not fit into one network", next_step=f"ask for at most {MAX_NODES}")
+    check_room(nodes)
     for subnet in candidates(run_id, routes()):
         network = LocalNetwork(device=device_of(subnet), subnet=subnet)
         why = _batch([f"link add name {network.device} type veth peer name uplink netns {switch_pid}"])
@@ -80,12 +67,7 @@ def claim(*, run_id: str, alias: str, switch_pid: int, nodes: int) -> LocalNetwo
         _batch([f"link del dev {network.device}"])  # another process took that range at the same moment
         if why:
             raise ClusterError("the network of local hosts cannot be set up", where=network.device, cause=why)
-    raise ClusterError(
-        f"no free range for a network in {POOL}",
-        where="this machine's routes",
-        cause="leftovers of many runs, or a VPN that routes the whole range",
-        next_step="run `dethrone heal`; see `ip route`",
-    )
+    raise none_free(where="this machine's routes", see="`ip route`")
 
 
 SETTINGS: Mapping[str, str] = {

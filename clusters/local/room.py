@@ -22,7 +22,7 @@ from pathlib import Path
 import msgspec
 
 import dethrone
-from dethrone.clusters.docker.labels import LIB, PYTHON, ROOT
+from dethrone.clusters.docker.labels import LIB, MEMORY, PYTHON, ROOT
 from dethrone.harness.core.errors import MissingCapability
 
 SOFTWARE = frozenset({"bin", "sbin", "lib", "lib32", "lib64", "libx32", "usr", "etc", "sys", "nix", "gnu"})
@@ -160,6 +160,7 @@ def steps(
         ("lend", AGENT_DIR, f"{box}/agent"),
         ("lend", RUN_DIR, f"{box}/run"),
         ("lend", DATA_ROOT, f"{box}/data"),
+        ("tmpfs", MEMORY),
         ("lend", LOG_ROOT, f"{box}/log"),
     ]
     out += _python(machine)

@@ -65,8 +65,3 @@ def of_run(run_id: str, *, taken: Callable[[int], bool] = is_taken) -> Users:
         cause="this machine's accounts take all that were tried",
         next_step="run with `--on docker`",
     )
-
-
-def is_of_hosts(number: int) -> bool:
-    """Whether a process of that user is a host's, or in one."""
-    return FIRST <= number < FIRST + 2 * PAIRS

@@ -27,7 +27,7 @@ from dethrone.clusters.node.config import NodeConfig
 from dethrone.clusters.node.disk import DiskThread, Done, read_image
 from dethrone.clusters.node.effects import Barrier
 from dethrone.clusters.node.journal import VERSION, Head, Journal, RecordingRng, stream_name
-from dethrone.clusters.node.record import Grouped, Persisted, Record, group_record, make_record, persisted_of
+from dethrone.clusters.node.record import Grouped, Persisted, Record, make_record, persisted_of
 from dethrone.clusters.node.timers import Timers
 from dethrone.clusters.node.trace import TraceLog
 from dethrone.clusters.node.transport import FAR, Transport
@@ -362,20 +362,16 @@ class Node:
             statuses = (self._core.status(now),) if self._grouped is None else self._grouped.statuses(now)
         except Exception as error:
             raise CoreCrashed("status") from error
-        stored, none = self._persisted, Persisted()
-        status = statuses[0]
-        several = statuses if len(statuses) > 1 else ()
         return make_record(
-            status,
+            statuses,
+            stored=self._persisted,
             node=self._config.node,
             system=self._target.name,
             incarnation=self._config.incarnation,
-            persisted=stored.get(status.group, none),
             held=self._barrier.held,
             started_at=self._started_at,
             now=now,
             counters={**self.counters, "effects_dropped": self._barrier.dropped},
-            groups=tuple(group_record(one, persisted=stored.get(one.group, none)) for one in several),
         )
 
     # --- what transports call -------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ Out of scope: meaning: ``role``, ``timers``, ``counters`` and ``extra`` are the 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 import msgspec
@@ -32,7 +32,7 @@ class Grouped(Protocol):
 
 
 class GroupRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """The share of one group of several; fields as in ``Record``."""
+    """The share of one consensus group."""
 
     group: str
     role: str
@@ -44,24 +44,16 @@ class GroupRecord(msgspec.Struct, frozen=True, kw_only=True):
     hw: int | None
     persisted: Persisted
     timers: Mapping[str, int]
+    """Timer name → ms left."""
     extra: Mapping[str, Any]
 
 
-class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One observation of one node."""
+class Record(GroupRecord, frozen=True, kw_only=True, omit_defaults=True):
+    """One observation of one node: of its only group, or of the first of several."""
 
     node: str
     system: str
-    group: str
     incarnation: int
-    role: str
-    term: int
-    leader: str | None
-    voted_for: str | None
-    log_end: LogEnd
-    commit: int
-    hw: int | None
-    persisted: Persisted
     held: int
     """Effects that wait for the disk at this moment. Not 0: what this record shows may not survive a crash."""
     started_at: int
@@ -70,13 +62,10 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     wall_ms: int
     mono_ns: int
     wall_ns: int
-    timers: Mapping[str, int]
-    """Timer name → ms left."""
     counters: Mapping[str, int]
     """The core's, and the shell's own under ``shell_…``."""
-    extra: Mapping[str, Any]
     groups: tuple[GroupRecord, ...] = ()
-    """Every group, where there are several; the fields above are then the first one's."""
+    """Every group, where there are several."""
 
 
 def persisted_of(witnessed: Witnessed) -> Persisted:
@@ -86,57 +75,46 @@ def persisted_of(witnessed: Witnessed) -> Persisted:
 
 
 def make_record(
-    status: CoreStatus,
+    statuses: Sequence[CoreStatus],
     *,
+    stored: Mapping[str, Persisted],
     node: str,
     system: str,
     incarnation: int,
-    persisted: Persisted,
     held: int,
     started_at: int,
     now: Clocks,
     counters: Mapping[str, int],
-    groups: tuple[GroupRecord, ...] = (),
 ) -> Record:
-    """Join the core's share of the record with the shell's."""
+    """Join the core's share of the record, one for each group, with the shell's. ``stored``: what is, by group."""
+    shares = [_share(status, stored.get(status.group, Persisted())) for status in statuses]
     return Record(
+        **shares[0],
         node=node,
         system=system,
-        group=status.group,
         incarnation=incarnation,
-        role=status.role,
-        term=status.term,
-        leader=status.leader,
-        voted_for=status.voted_for,
-        log_end=status.log_end,
-        commit=status.commit,
-        hw=status.hw,
-        persisted=persisted,
         held=held,
         started_at=started_at,
         mono_ms=now.mono // MS,
         wall_ms=now.wall // MS,
         mono_ns=now.mono,
         wall_ns=now.wall,
-        timers=status.timers,
-        counters={**status.counters, **{f"shell_{name}": value for name, value in counters.items()}},
-        extra=status.extra,
-        groups=groups,
+        counters={**statuses[0].counters, **{f"shell_{name}": value for name, value in counters.items()}},
+        groups=tuple(GroupRecord(**share) for share in shares) if len(shares) > 1 else (),
     )
 
 
-def group_record(status: CoreStatus, *, persisted: Persisted) -> GroupRecord:
-    """The share of one group of several."""
-    return GroupRecord(
-        group=status.group,
-        role=status.role,
-        term=status.term,
-        leader=status.leader,
-        voted_for=status.voted_for,
-        log_end=status.log_end,
-        commit=status.commit,
-        hw=status.hw,
-        persisted=persisted,
-        timers=status.timers,
-        extra=status.extra,
-    )
+def _share(status: CoreStatus, persisted: Persisted) -> dict[str, Any]:
+    return {
+        "group": status.group,
+        "role": status.role,
+        "term": status.term,
+        "leader": status.leader,
+        "voted_for": status.voted_for,
+        "log_end": status.log_end,
+        "commit": status.commit,
+        "hw": status.hw,
+        "persisted": persisted,
+        "timers": status.timers,
+        "extra": status.extra,
+    }

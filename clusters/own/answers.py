@@ -188,7 +188,7 @@ def at(value: Any, place: str) -> Any:
     for part in place[1:].split("/") if place.startswith("/") else place.split("."):
         if isinstance(value, dict) and part in value:
             value = value[part]
-        elif isinstance(value, list) and part.isdigit() and int(part) < len(value):
+        elif isinstance(value, list) and part.isdecimal() and int(part) < len(value):
             value = value[int(part)]
         else:
             return MISSING

@@ -20,7 +20,7 @@ from dethrone.clusters.own.answers import MISSING, at
 from dethrone.clusters.own.parse import Request, request_of
 from dethrone.clusters.own.spec import Op
 from dethrone.clusters.own.words import fill_with
-from dethrone.clusters.systems.kept_http import KeptHttp, exchange, reason
+from dethrone.clusters.systems.kept_http import KeptHttp
 from dethrone.clusters.systems.operations import unanswered, unsent
 from dethrone.harness.core.clock import Ns
 from dethrone.harness.core.interfaces import NodeSpec, OpOutcome
@@ -42,24 +42,10 @@ class OwnClient:
             return unsent(f"no node {target!r}")
         if op is None or held is None:
             return unsent(f"no operation {f!r} with the value {value!r:.80}")
-        try:
-            connection = self._kept.connection(target, deadline)
-        except OSError as error:
-            return unsent(f"{target}: {reason(error)}")
-        try:
-            request = said(request_of(op), held)
-            status, body = exchange(
-                connection,
-                deadline,
-                method=request.method,
-                path=request.path,
-                body=request.body.encode() if request.body else None,
-                headers={"Content-Type": "application/json"} if request.body else {},
-            )
-        except (OSError, ValueError) as error:
-            self._kept.drop(target)
-            return unanswered(f, f"{target}: {reason(error)}", node=target)
-        return understand(f, op, status, body, node=target)
+        request = said(request_of(op), held)
+        sent, json = request.body.encode() if request.body else None, bool(request.body)
+        answered = self._kept.ask(f, target, deadline, method=request.method, path=request.path, body=sent, json=json)
+        return answered if isinstance(answered, OpOutcome) else understand(f, op, *answered, node=target)
 
     def close(self) -> None:
         """Drop all connections."""

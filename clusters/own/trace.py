@@ -26,6 +26,7 @@ SHOWN_MAX = 200
 WHY_MAX = 400
 _MARK = re.compile(rb'\{\s*"dethrone"\s*:')
 _KEY = b'"dethrone"'
+_STORED = ("read", "absent", "unreadable")
 _FREE = ("dethrone", "event", "term", "group", "node", "time")
 """Fields that any line may have; ``node`` and ``time`` are for people and not read."""
 
@@ -34,7 +35,7 @@ class Field(msgspec.Struct, frozen=True):
     """One field: what it holds (for people and for the schema), and whether it must be there."""
 
     name: str
-    kind: Literal["count", "name", "name or null", "names", "entries", "text", "hash", "stored"]
+    kind: Literal["count", "name", "name or null", "names", "entries", "text", "stored"]
     about: str
     required: bool = True
 
@@ -258,7 +259,7 @@ def _wrong(kind: Kind, given: Mapping[str, Any]) -> str:
         if name not in given:
             if field.required:
                 return f"the field {name!r} is missing"
-        elif not _FITS[field.kind](given[name]):
+        elif not _FORMS[field.kind][0](given[name]):
             return f"{name} is {given[name]!r:.60}; it should be {field.about}"
     return ""
 
@@ -282,41 +283,29 @@ def _entries(value: Any) -> bool:
     return True
 
 
-_FITS: Mapping[str, Callable[[Any], bool]] = {
-    "count": _count,
-    "name": _text,
-    "name or null": lambda value: value is None or _text(value),
-    "names": lambda value: isinstance(value, list) and all(map(_text, value)),
-    "entries": _entries,
-    "text": lambda value: isinstance(value, str),
-    "hash": lambda value: _text(value) or _count(value),
-    "stored": lambda value: value in ("read", "absent", "unreadable"),
-}
-
-
-# --- the schema -------------------------------------------------------------------------------------------------
-
 _COUNT: Mapping[str, Any] = {"type": "integer", "minimum": 0}
 _NAME: Mapping[str, Any] = {"type": "string", "minLength": 1}
-_SCHEMAS: Mapping[str, Mapping[str, Any]] = {
-    "count": _COUNT,
-    "name": _NAME,
-    "name or null": {"type": ["string", "null"], "minLength": 1},
-    "names": {"type": "array", "items": _NAME},
-    "entries": {
-        "type": "array",
-        "minItems": 1,
-        "items": {
+_ENTRY = [{"type": "integer", "minimum": 1}, _COUNT, {"type": ["string", "integer"]}]
+_FORMS: Mapping[str, tuple[Callable[[Any], bool], Mapping[str, Any]]] = {
+    "count": (_count, _COUNT),
+    "name": (_text, _NAME),
+    "name or null": (lambda value: value is None or _text(value), {"type": ["string", "null"], "minLength": 1}),
+    "names": (
+        lambda value: isinstance(value, list) and all(map(_text, value)),
+        {"type": "array", "items": _NAME},
+    ),
+    "entries": (
+        _entries,
+        {
             "type": "array",
-            "prefixItems": [{"type": "integer", "minimum": 1}, _COUNT, {"type": ["string", "integer"]}],
-            "minItems": 3,
-            "maxItems": 3,
+            "minItems": 1,
+            "items": {"type": "array", "prefixItems": _ENTRY, "minItems": 3, "maxItems": 3},
         },
-    },
-    "text": {"type": "string"},
-    "hash": {"type": ["string", "integer"]},
-    "stored": {"enum": ["read", "absent", "unreadable"]},
+    ),
+    "text": (lambda value: isinstance(value, str), {"type": "string"}),
+    "stored": (lambda value: value in _STORED, {"enum": list(_STORED)}),
 }
+"""Kind of a field → whether a value is of it, and its JSON schema."""
 
 
 def schema() -> dict[str, Any]:
@@ -338,7 +327,7 @@ def _schema_of(event: str, kind: Kind) -> dict[str, Any]:
         "node": {},
         "time": {},
     }
-    properties |= {field.name: {**_SCHEMAS[field.kind], "description": field.about} for field in kind.fields}
+    properties |= {field.name: {**_FORMS[field.kind][1], "description": field.about} for field in kind.fields}
     needed = ["dethrone", "event", *(["term"] if kind.term else ())]
     return {
         "description": kind.when,

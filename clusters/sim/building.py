@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dethrone.clusters.sim.settings import Settings
 from dethrone.harness.core.machine import Core, Target
 from dethrone.harness.core.world import Traces
-
-if TYPE_CHECKING:
-    from dethrone.clusters.sim.delivery import Delivering
-    from dethrone.clusters.sim.node import SimNode
 
 
 class Build:
@@ -51,7 +47,7 @@ class Build:
 
 
 class Ears:
-    """Listeners for a node's events: traces, starts and ends of its processes, answers to clients."""
+    """Listeners for the nodes' events: traces; by the node's name, starts and ends of processes, answers to clients."""
 
     __slots__ = ("answered", "ended", "started", "traced")
 
@@ -59,9 +55,9 @@ class Ears:
         self,
         *,
         traced: Callable[[Traces], None],
-        started: Callable[[SimNode], None],
-        answered: Callable[[Delivering, int, Any], None],
-        ended: Callable[[SimNode, int], None],
+        started: Callable[[str], None],
+        answered: Callable[[str, int, Any], None],
+        ended: Callable[[str, int], None],
     ) -> None:
         self.traced = traced
         self.started = started

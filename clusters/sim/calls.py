@@ -7,22 +7,23 @@ scope: connections (the real shell keeps a few per peer and makes no more) and t
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any, Protocol
 
-from dethrone.clusters.sim.network import Link, Network, Timeline
+from dethrone.clusters.sim.clock import HostClock
+from dethrone.clusters.sim.links import Link, Timeline
+from dethrone.clusters.sim.network import Network
 from dethrone.harness.core.clock import Ns
-
-if TYPE_CHECKING:
-    from dethrone.clusters.sim.delivery import Delivering
 
 
 class Question:
-    """A request on its way. ``life`` is the caller's."""
+    """A request on its way. ``life`` is that of the caller, who keeps the call in ``calls``."""
 
-    __slots__ = ("body", "life", "number")
+    __slots__ = ("body", "calls", "life", "number")
 
-    def __init__(self, body: Any, number: int, life: int) -> None:
+    def __init__(self, body: Any, calls: Calls, number: int, life: int) -> None:
         self.body = body
+        self.calls = calls
         self.number = number
         self.life = life
 
@@ -38,10 +39,25 @@ class Answer:
         self.life = life
 
 
+class Caller(Protocol):
+    """The node that makes the calls."""
+
+    links: dict[str, Link]
+    life: int
+    frozen: bool
+    clock: HostClock
+
+    def failed(self, to: str, body: Any, error: str) -> None:
+        """A call will not be answered."""
+
+    def after_thaw(self, call: Callable[[], None]) -> None:
+        """Do this after a freeze, behind everything that arrived meanwhile."""
+
+
 class Calls:
     """The open calls of one node, and the requests that it has not answered yet."""
 
-    def __init__(self, node: Delivering, line: Timeline, network: Network, *, rpc_timeout_ns: Ns, used: bool) -> None:
+    def __init__(self, node: Caller, line: Timeline, network: Network, *, rpc_timeout_ns: Ns, used: bool) -> None:
         self._node = node
         self._line = line
         self._network = network
@@ -55,9 +71,8 @@ class Calls:
 
     def forget(self) -> None:
         """The process ended: callers that wait for its answer get ``connection lost``."""
-        for link, question in self._asked.values():
-            caller = link.src
-            self._line.at(self._line.now + self._network.delay(), caller.calls.lost, question, "connection lost")
+        for _, question in self._asked.values():
+            self._line.at(self._line.now + self._network.delay(), question.calls.lost, question, "connection lost")
         self._open.clear()
         self._asked.clear()
 
@@ -75,7 +90,7 @@ class Calls:
             self._line.at(self._line.now, self._fail_unsent, (to, body), self._node.life)
             return None
         self._last_call += 1
-        question = Question(body, self._last_call, self._node.life)
+        question = Question(body, self, self._last_call, self._node.life)
         self._open[question.number] = (to, body)
         clock = self._node.clock
         due = clock.mono_due(clock.mono(self._line.now) + self._rpc_timeout_ns)

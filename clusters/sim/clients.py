@@ -12,21 +12,19 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from heapq import heappush
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from dethrone.clusters.sim.network import Entry, Timeline
+from dethrone.clusters.sim.links import Entry, Timeline
+from dethrone.clusters.sim.node import SimNode
+from dethrone.clusters.systems.framed import CONNECT_LIMIT_NS
 from dethrone.clusters.systems.operations import outcome_of, request_for, unanswered, unsent
 from dethrone.clusters.systems.records import LEADER
-from dethrone.clusters.systems.target_client import CONNECT_LIMIT_NS, HOPS_MAX
+from dethrone.clusters.systems.target_client import HOPS_MAX
 from dethrone.clusters.targets.client_api import NotLeader
 from dethrone.harness.core.clock import MS, Ns, Span
 from dethrone.harness.core.interfaces import OpOutcome, Reading
 from dethrone.harness.core.machine import Glance
 from dethrone.harness.core.world import InvokeOp, OpDone, Polled
-
-if TYPE_CHECKING:
-    from dethrone.clusters.sim.delivery import Delivering
-    from dethrone.clusters.sim.node import SimNode
 
 CLIENT = "client"
 """The name of harness and clients among ``HostState.cuts``."""
@@ -81,7 +79,7 @@ class Clients:
         self._limit(op)
         self._go(op)
 
-    def answered(self, node: Delivering, number: int, reply: Any) -> None:
+    def answered(self, node: SimNode, number: int, reply: Any) -> None:
         """A node answers a request: the answer sets out."""
         waits = self._open.pop((node.name, node.life, number), None)
         if waits is not None and node.reachable:

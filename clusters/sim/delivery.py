@@ -16,7 +16,8 @@ from typing import Any
 from dethrone.clusters.node.loop import EXIT_HALTED, HELD_MAX
 from dethrone.clusters.sim.building import Ears
 from dethrone.clusters.sim.calls import Answer, Calls, Question
-from dethrone.clusters.sim.network import Link, Network, Timeline
+from dethrone.clusters.sim.links import Link, Timeline
+from dethrone.clusters.sim.network import Network
 from dethrone.clusters.sim.settings import Settings
 from dethrone.clusters.sim.storing import Storing
 from dethrone.harness.core.clock import Clocks, Ns
@@ -223,7 +224,7 @@ class Delivering(Storing):
             elif kind is SetTimer:
                 self._set_timer(effect)
             elif kind is Reply:
-                self._ears.answered(self, effect.id, effect.body)
+                self._ears.answered(self.name, effect.id, effect.body)
             elif not admitted:
                 self._carry(self._admitted(effects[effects.index(effect) :]), admitted=True)
                 break

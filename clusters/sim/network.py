@@ -11,83 +11,20 @@ wait: their calls fail. Out of scope: what the nodes do (``node``), and messages
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from heapq import heappush
-from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dethrone.clusters.sim.chance import uniform
+from dethrone.clusters.sim.links import End, Link, Timeline
 from dethrone.clusters.sim.settings import Settings
 from dethrone.harness.core.clock import MS, Ns
 from dethrone.harness.core.hoststate import HostState, LinkQuality
 from dethrone.harness.core.rng import Rng
 
-if TYPE_CHECKING:
-    from dethrone.clusters.sim.delivery import Delivering
-
-Entry = tuple[Ns, int, Callable[..., None], Any, Any]
 WAITING_MAX = 1024
 USER_TIMEOUT_MIN: Ns = 500 * MS
 STALE_MIN: Ns = 500 * MS
-
-
-class Timeline:
-    """The event heap. ``now`` is the moment of the event under way; entries are (at, order, call, one, two)."""
-
-    __slots__ = ("heap", "now", "order")
-
-    def __init__(self) -> None:
-        self.heap: list[Entry] = []
-        self.now: Ns = 0
-        self.order = count().__next__
-
-    def planned(self) -> int:
-        """How many events were planned so far and are no longer ahead."""
-        return self.order() - len(self.heap)
-
-    def at(self, when: Ns, call: Callable[..., None], one: Any, two: Any) -> None:
-        """Call ``call(one, two)`` at ``when``."""
-        heappush(self.heap, (when, self.order(), call, one, two))
-
-
-class Link:
-    """One direction between two nodes. ``closed``: nothing passes now; ``plain``: a flow, open, without a quality."""
-
-    __slots__ = (
-        "arrive",
-        "closed",
-        "cut",
-        "cut_at",
-        "dst",
-        "held",
-        "last",
-        "name",
-        "number",
-        "plain",
-        "quality",
-        "src",
-        "up",
-        "waiting",
-    )
-
-    def __init__(self, src: Delivering, dst: Delivering) -> None:
-        self.src = src
-        self.dst = dst
-        self.name = src.name
-        self.arrive = dst.arrive
-        self.cut = False
-        self.cut_at: Ns = 0
-        self.up = False
-        """Whether there is a flow; a link without flows (request/response) is always up."""
-        self.closed = True
-        self.plain = False
-        self.quality: LinkQuality | None = None
-        self.last: Ns = 0
-        """When the newest message of the flow arrives: the next one is never sooner."""
-        self.held: list[Any] = []
-        self.waiting: deque[tuple[Ns, Any]] = deque()
-        self.number = 0
-        """Counts flows."""
 
 
 class Network:
@@ -106,7 +43,7 @@ class Network:
         self.links: dict[tuple[str, str], Link] = {}
         self.dropped = 0
 
-    def join(self, nodes: Mapping[str, Delivering]) -> None:
+    def join(self, nodes: Mapping[str, End]) -> None:
         """Make the links between all of them."""
         for src in nodes.values():
             for dst in nodes.values():
@@ -182,7 +119,7 @@ class Network:
 
     # --- faults ---------------------------------------------------------------------------------------------------
 
-    def set_host(self, dst: Delivering, before: HostState, after: HostState, *, reset: bool) -> None:
+    def set_host(self, dst: End, before: HostState, after: HostState, *, reset: bool) -> None:
         """The host's cuts and link qualities change."""
         qualities = {quality.src: quality for quality in after.links}
         for link in self.links.values():
@@ -212,7 +149,7 @@ class Network:
         if not link.up:
             self.dial(link)
 
-    def lost(self, node: Delivering) -> None:
+    def lost(self, node: End) -> None:
         """The process of ``node`` ended: flows to it end at once, what it had not sent yet is gone."""
         for link in self.links.values():
             if link.src is node:
@@ -223,7 +160,7 @@ class Network:
                 self._open(link, closed=True)
                 link.number += 1
 
-    def booted(self, node: Delivering) -> None:
+    def booted(self, node: End) -> None:
         """The process of ``node`` listens, and dials."""
         for link in self.links.values():
             if not self.flows:

@@ -17,12 +17,13 @@ import msgspec
 from dethrone.clusters.node.clients import StatusFrame
 from dethrone.clusters.node.journal import stream_name
 from dethrone.clusters.node.loop import EXIT_CORE_CRASHED, EXIT_STOPPED
-from dethrone.clusters.node.record import Grouped, Persisted, group_record, make_record
+from dethrone.clusters.node.record import Grouped, make_record
 from dethrone.clusters.sim.building import Build, Ears
 from dethrone.clusters.sim.chance import uniform
 from dethrone.clusters.sim.clock import FAR
 from dethrone.clusters.sim.delivery import Delivering
-from dethrone.clusters.sim.network import Network, Timeline
+from dethrone.clusters.sim.links import Timeline
+from dethrone.clusters.sim.network import Network
 from dethrone.clusters.sim.storing import SLOW_NS
 from dethrone.harness.core.clock import MS, Ns
 from dethrone.harness.core.errors import HarnessError
@@ -95,7 +96,7 @@ class SimNode(Delivering):
         self.life += 1
         self.running = True
         self.last_words = ""
-        self._ears.started(self)
+        self._ears.started(self.name)
         self._line.at(self._line.now + self._start(), self._boot, self.life, None)
 
     def _boot(self, life: int, _: None) -> None:
@@ -205,7 +206,7 @@ class SimNode(Delivering):
         self._network.lost(self)
         self.calls.forget()
         self._forget()
-        self._ears.ended(self, code)
+        self._ears.ended(self.name, code)
 
     def _crashed(self, where: str, error: BaseException) -> None:
         self._shell("crashed", {"where": where, "error": repr(error)})
@@ -291,19 +292,15 @@ class SimNode(Delivering):
         except Exception as error:  # noqa: BLE001 - see _boot
             self._crashed("status", error)
             return None
-        stored, none = self._persisted, Persisted()
-        status = statuses[0]
-        several = statuses if len(statuses) > 1 else ()
         record = make_record(
-            status,
+            statuses,
+            stored=self._persisted,
             node=self.name,
             system=self._build.target.name,
             incarnation=self.incarnation,
-            persisted=stored.get(status.group, none),
             held=self._barrier.held,
             started_at=0,
             now=now,
             counters={},
-            groups=tuple(group_record(one, persisted=stored.get(one.group, none)) for one in several),
         )
         return _ENCODER.encode(StatusFrame(0, record))

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dethrone.clusters.node.effects import Barrier
 from dethrone.clusters.sim.chance import uniform
 from dethrone.clusters.sim.disk import SimDisk
-from dethrone.clusters.sim.network import Timeline
+from dethrone.clusters.sim.links import Timeline
 from dethrone.clusters.sim.settings import Settings
 from dethrone.clusters.sim.timing import Timed
 from dethrone.harness.core.clock import MS, Ns

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from dethrone.clusters.node.record import Persisted, persisted_of
-from dethrone.clusters.sim.network import Timeline
+from dethrone.clusters.sim.links import Timeline
 from dethrone.harness.core.clock import Span
 from dethrone.harness.core.machine import Note, Witnessed
 from dethrone.harness.core.world import Traces, TraceTold

@@ -13,7 +13,7 @@ from heapq import heappush
 
 from dethrone.clusters.node.timers import WALL_LOOK_NS
 from dethrone.clusters.sim.clock import FAR, HostClock
-from dethrone.clusters.sim.network import Timeline
+from dethrone.clusters.sim.links import Timeline
 from dethrone.clusters.sim.telling import Teller
 from dethrone.harness.core.clock import Clocks, Ns
 from dethrone.harness.core.hoststate import HEALTHY, HostState

@@ -17,8 +17,8 @@ from dethrone.clusters.sim.building import Build, Ears
 from dethrone.clusters.sim.chance import uniform
 from dethrone.clusters.sim.clients import CLIENT, Clients, Observer
 from dethrone.clusters.sim.clock import EPOCH_NS
-from dethrone.clusters.sim.delivery import Delivering
-from dethrone.clusters.sim.network import Network, Timeline
+from dethrone.clusters.sim.links import Timeline
+from dethrone.clusters.sim.network import Network
 from dethrone.clusters.sim.node import SimNode
 from dethrone.clusters.sim.settings import read
 from dethrone.clusters.systems.target import TargetSystem
@@ -189,13 +189,15 @@ class SimWorld:
         self._inbox.append(done)
         self._urgent = True
 
-    def _answered(self, node: Delivering, number: int, reply: Any) -> None:
-        self._clients.answered(node, number, reply)
+    def _answered(self, name: str, number: int, reply: Any) -> None:
+        self._clients.answered(self._nodes[name], number, reply)
 
-    def _started(self, node: SimNode) -> None:
+    def _started(self, name: str) -> None:
+        node = self._nodes[name]
         self._news(node, "started", {"pid": 0, "incarnation": node.incarnation, "asked": True})
 
-    def _ended(self, node: SimNode, code: int) -> None:
+    def _ended(self, name: str, code: int) -> None:
+        node = self._nodes[name]
         self._clients.ended(node)
         asked = node.state.down is not None
         lines = (node.last_words,) if node.last_words else ()

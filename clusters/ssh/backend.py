@@ -13,16 +13,16 @@ import ipaddress
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from dethrone.clusters.agent import confirm
 from dethrone.clusters.agent.agent_host import AgentHost
 from dethrone.clusters.agent.confirm import CLIENT
 from dethrone.clusters.agent.host.firewall import chain_name
 from dethrone.clusters.agent.host.probes import PROBE_PORT
+from dethrone.clusters.deploying import all_or_nothing, together
 from dethrone.clusters.ssh.code import bundle, python_of
 from dethrone.clusters.ssh.connection import Connection
 from dethrone.clusters.ssh.hosts import HostsFile, SshHost, hosts_of_flags, parse_hosts
@@ -65,13 +65,9 @@ ASK_LIMIT_S = 20.0
 SPOKEN_WITHIN_S = 10.0
 """An agent that heard its harness so lately is in use: heartbeats come once a second."""
 RELAY_LIMIT_S = 15
-THREADS = 16
 
 NOBODY = HostsFile(source="--hosts", hosts={})
 """No machines: what the backend is before a user lends it some."""
-
-T = TypeVar("T")
-U = TypeVar("U")
 
 
 class SshBackend(confirm.AgentBackend):
@@ -148,14 +144,21 @@ class SshBackend(confirm.AgentBackend):
         links = {node: self._connection(host) for node, host in machines.items()}
         hosts: dict[str, AgentHost] = {}
         placing: set[str] = set()
-        try:
+
+        def undo() -> None:
+            for node in placing:
+                with contextlib.suppress(HarnessError):
+                    stop_agent(links[node], state_dir=links[node].host.state_dir, run_id=spec.run_id)
+            _close(links)
+
+        with all_or_nothing(hosts.values(), undo):
             progress(f"connecting to {len(machines)} machines")
-            seen = dict(_together(lambda node: (node, _meet_machine(links[node], addresses, node)), links))
+            seen = dict(together(lambda node: (node, _meet_machine(links[node], addresses, node)), links))
             progress("looking at what they have")
             wanted = tuple(programs(spec.image))
-            facts = dict(_together(lambda node: (node, examine(links[node], files=wanted)), links))
+            facts = dict(together(lambda node: (node, examine(links[node], files=wanted)), links))
             refuse_machines(spec, machines, facts)
-            _together(lambda node: _find_target(links[node]), links)
+            together(lambda node: _find_target(links[node]), links)
             progress("putting agents there")
             pythons = {node: python_of(facts[node]) for node in links if ships_code(spec, machines[node])}
             first = {python: node for node, python in pythons.items() if python is not None}
@@ -198,15 +201,7 @@ class SshBackend(confirm.AgentBackend):
                     give_up_s=max(GIVE_UP_LEAST_S, GIVE_UP_DEAD_MEN * self._file.dead_man_ns / SECOND),
                 )
 
-            _together(bring_up, links)
-        except BaseException:
-            for host in hosts.values():
-                host.close()
-            for node in placing:
-                with contextlib.suppress(HarnessError):
-                    stop_agent(links[node], state_dir=links[node].host.state_dir, run_id=spec.run_id)
-            _close(links)
-            raise
+            together(bring_up, links)
         with self._lock:
             self._connections[spec.run_id] = links
             self._voters |= dict.fromkeys(spec.nodes, spec.voters or spec.nodes)
@@ -256,7 +251,7 @@ class SshBackend(confirm.AgentBackend):
                 left[node] = error
 
         try:
-            _together(clean, links)
+            together(clean, links)
         finally:
             _close(links)
         if left:
@@ -310,7 +305,7 @@ class SshBackend(confirm.AgentBackend):
             ]
 
         try:
-            return [owned for found in _together(listed, links) for owned in found]
+            return [owned for found in together(listed, links) for owned in found]
         finally:
             _close(links)
 
@@ -339,7 +334,7 @@ class SshBackend(confirm.AgentBackend):
             return title, Yes()
 
         try:
-            return _together(row, links)
+            return together(row, links)
         finally:
             _close(links)
 
@@ -418,13 +413,6 @@ def _inside(host: SshHost, source: str) -> str:
 
 def _origin(host: Host) -> Ns:
     return host.origin_ns if isinstance(host, confirm.ProbingHost) else 0
-
-
-def _together(work: Callable[[T], U], items: Iterable[T]) -> list[U]:
-    """``work`` for all items at once. Waits for all of them, then raises the first error, if any."""
-    with ThreadPoolExecutor(max_workers=THREADS, thread_name_prefix="ssh") as pool:
-        futures = [pool.submit(work, item) for item in items]
-    return [future.result() for future in futures]
 
 
 def _close(links: Mapping[str, Connection]) -> None:

@@ -127,7 +127,7 @@ def parse_hosts(text: str, *, source: str) -> HostsFile:
         table = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
         raise ConfigError(f"the hosts file is not TOML: {error}", where=source) from None
-    return _Reader(text, source).file(table)
+    return _file(_Section(table, "", lines=text.splitlines(), source=source), source)
 
 
 def hosts_of_flags(words: Sequence[str], *, file: HostsFile | None = None) -> HostsFile:
@@ -194,212 +194,201 @@ def _refuse_twins(hosts: Mapping[str, SshHost], source: str) -> None:
             )
 
 
-class _Reader:
-    """Tables to values; knows the text, so that errors can name a line."""
+class _Section:
+    """One table of the file, by its name ("": the top); it knows the text, so that errors can name a line."""
 
-    def __init__(self, text: str, source: str) -> None:
-        self._lines = text.splitlines()
+    def __init__(self, table: Mapping[str, Any], name: str, *, lines: Sequence[str], source: str) -> None:
+        self.table = table
+        self.name = name
+        self._lines = lines
         self._source = source
 
-    def file(self, table: Mapping[str, Any]) -> HostsFile:
-        self._known(table, _TOP, "")
-        given = table.get("hosts")
-        if not isinstance(given, dict) or not given:
-            raise ConfigError(
-                "the hosts file names no host",
-                where=self._source,
-                next_step='write [hosts.n1] and address = "192.0.2.11"',
-            )
-        hosts = {name: self._host(name, entry, table) for name, entry in given.items()}
-        _refuse_twins(hosts, self._source)
-        expendable = self._words(table, "expendable", (), "")
-        for name in expendable:
-            if name not in hosts:
-                raise self._bad(
-                    f"expendable names {name!r}, which is no host of this file", "expendable", "", _nearest(name, hosts)
-                )
-        faults = self._words(table, "faults", FAULTS, "")
-        return HostsFile(
-            source=self._source,
-            hosts=hosts,
-            expendable=frozenset(expendable),
-            faults=frozenset(faults),
-            majority=self._flag(table, "majority", default=False, table_name=""),
-            known_hosts=self._text(table, "known_hosts", "~/.ssh/known_hosts", ""),
-            dead_man_ns=self._dead_man(table),
-        )
+    def __contains__(self, key: object) -> bool:
+        return key in self.table
 
-    def _host(self, name: str, entry: Any, top: Mapping[str, Any]) -> SshHost:
-        table_name = f"hosts.{name}"
-        if _NAME.fullmatch(name) is None:
-            raise self._bad(
-                f"{name!r} cannot be a host's name", "", table_name, "letters, digits, '-', '_' and '.' can, at most 60"
-            )
-        if not isinstance(entry, dict):
-            raise self._bad(
-                f"{table_name} is no table", name, "hosts", f'write [{table_name}] and address = "192.0.2.11"'
-            )
-        self._known(entry, _OF_A_HOST, table_name)
-        if "address" not in entry:
-            raise self._bad(f"{table_name} has no address", "", table_name, 'write address = "192.0.2.11" below it')
-        shared = {key: (entry, table_name) if key in entry else (top, "") for key in _SHARED}
-        return SshHost(
-            name=name,
-            address=self._address(entry, "address", table_name),
-            inside=self._address(entry, "inside", table_name) if "inside" in entry else None,
-            port=self._port(*shared["port"]),
-            user=self._user(*shared["user"]),
-            key=self._text(shared["key"][0], "key", "", shared["key"][1]) or None,
-            sudo=self._flag(shared["sudo"][0], "sudo", default=False, table_name=shared["sudo"][1]),
-            bastion=self._bastion(*shared["bastion"]),
-            settimeofday=self._flag(
-                shared["settimeofday"][0], "settimeofday", default=False, table_name=shared["settimeofday"][1]
-            ),
-            state_dir=self._state_dir(*shared["state_dir"]),
-            target=self._target(entry, table_name),
-        )
+    def below(self, table: Mapping[str, Any], name: str) -> _Section:
+        return _Section(table, name, lines=self._lines, source=self._source)
 
-    def _target(self, entry: Mapping[str, Any], table_name: str) -> Target | None:
-        given = entry.get("target")
-        if given is None:
-            return None
-        if not isinstance(given, dict):
-            raise self._bad("target is no table", "target", table_name, 'write target = { unit = "etcd.service" }')
-        self._known(given, _OF_A_TARGET, f"{table_name}.target", line_key="target", line_table=table_name)
-        start = given.get("start", "")
-        if not isinstance(start, str) or not start.isprintable():
-            raise self._bad("target.start must be a text", "target", table_name, 'write target = { …, start = "…" }')
-        ways = {way: value for way, value in given.items() if way != "start"}
-        if len(ways) != 1:
-            raise self._bad(
-                "target must say exactly one of pid_file, unit and pattern",
-                "target",
-                table_name,
-                'write target = { unit = "etcd.service" }',
-            )
-        ((way, value),) = ways.items()
-        if not isinstance(value, str) or not value or not value.isprintable():
-            raise self._bad(f"target.{way} must be a text", "target", table_name, f'write target = {{ {way} = "…" }}')
-        if way == "pid_file":
-            if not value.startswith("/"):
-                raise self._bad(f"{value!r} is not an absolute path", "target", table_name, "write the whole path")
-            return PidFile(value, start)
-        if way == "unit":
-            if re.fullmatch(r"[A-Za-z0-9:_.@\\][A-Za-z0-9:_.@\\-]*", value) is None:
-                raise self._bad(
-                    f"{value!r} is not a systemd unit", "target", table_name, "`systemctl list-units` has names"
-                )
-            return Unit(value, start)
-        try:
-            matches_nothing_said = re.compile(value).search("") is not None
-        except re.error as error:
-            raise self._bad(f"{value!r} is not a pattern: {error}", "target", table_name, "see Python's `re`") from None
-        if matches_nothing_said:
-            raise self._bad(
-                f"the pattern {value!r} matches every process", "target", table_name, "name the target's command"
-            )
-        return Pattern(value, start)
+    def bad(self, what: str, key: str, next_step: str) -> ConfigError:
+        return ConfigError(what, where=self.where(key), next_step=next_step)
 
-    def _bastion(self, table: Mapping[str, Any], table_name: str) -> Bastion | None:
-        word = self._text(table, "bastion", "", table_name)
-        if not word:
-            return None
-        user, address, port = parse_place(word, where=self._where("bastion", table_name))
-        return Bastion(address=address, port=port or 22, user=user)
+    def where(self, key: str) -> str:
+        line = find_line(self._lines, key, self.name)
+        return f"{self._source}:{line}" if line else self._source
 
-    def _state_dir(self, table: Mapping[str, Any], table_name: str) -> str:
-        path = self._text(table, "state_dir", STATE_DIR, table_name)
-        if not re.fullmatch(r"(/[A-Za-z0-9_.-]+){2,}", path) or len(path) > STATE_DIR_MAX or ".." in path:
-            raise self._bad(
-                f"{path!r} cannot be the state directory",
-                "state_dir",
-                table_name,
-                f"write an absolute path of at most {STATE_DIR_MAX} letters, two directories deep or more",
-            )
-        return path
+    def refuse_unknown(self, known: Sequence[str], *, inside: str = "") -> None:
+        """``inside``: the key of a table in this one, of which this is asked instead."""
+        title = ".".join(filter(None, (self.name, inside)))
+        for key in self.table[inside] if inside else self.table:
+            if key not in known:
+                what = f"unknown key {key!r}" + (f" in [{title}]" if title else "")
+                raise self.bad(what, inside or key, _nearest(key, known))
 
-    def _user(self, table: Mapping[str, Any], table_name: str) -> str | None:
-        user = self._text(table, "user", "", table_name)
-        if user and _USER.fullmatch(user) is None:
-            raise self._bad(f"{user!r} is not a user's name", "user", table_name, "")
-        return user or None
+    def text(self, key: str, default: str = "") -> str:
+        value = self.table.get(key, default)
+        if not isinstance(value, str) or (key in self and (not value or not value.isprintable())):
+            raise self.bad(f"{key} must be a text, not {value!r:.60}", key, f'write {key} = "…"')
+        return value
 
-    def _address(self, table: Mapping[str, Any], key: str, table_name: str) -> str:
-        address = self._text(table, key, "", table_name)
+    def flag(self, key: str) -> bool:
+        value = self.table.get(key, False)
+        if not isinstance(value, bool):
+            raise self.bad(f"{key} must be true or false, not {value!r:.60}", key, f"write {key} = true")
+        return value
+
+    def words(self, key: str, default: Sequence[str] = ()) -> Sequence[str]:
+        value = self.table.get(key, list(default))
+        if not isinstance(value, list) or not all(isinstance(item, str) and item for item in value):
+            raise self.bad(f"{key} must be a list of names", key, f'write {key} = ["…", "…"]')
+        return value
+
+    def address(self, key: str) -> str:
+        address = self.text(key)
         if not _is_address(address):
-            raise self._bad(
-                f"{address!r} is not an address",
-                key,
-                table_name,
-                "write a name or an IP address; `port` and `user` are keys of their own",
-            )
+            next_step = "write a name or an IP address; `port` and `user` are keys of their own"
+            raise self.bad(f"{address!r} is not an address", key, next_step)
         return address
 
-    def _port(self, table: Mapping[str, Any], table_name: str) -> int:
-        port = table.get("port", 22)
-        if isinstance(port, bool) or not isinstance(port, int) or not 0 < port < 65536:
-            raise self._bad(f"{port!r} is not a port", "port", table_name, "write a number of 1 … 65535")
-        return port
 
-    def _dead_man(self, table: Mapping[str, Any]) -> Ns:
-        if "dead_man" not in table:
-            return DEAD_MAN_NS
-        word = self._text(table, "dead_man", "", "")
-        try:
-            span = parse_duration(word)
-        except ConfigError as error:
-            raise self._bad(error.what, "dead_man", "", error.next_step) from None
-        if span < DEAD_MAN_LEAST_NS:
-            raise self._bad(
-                f"a dead man's switch of {show_duration(span)} would heal hosts while the run lasts",
-                "dead_man",
-                "",
-                f"write {show_duration(DEAD_MAN_LEAST_NS).replace(' ', '')} or more",
-            )
-        return span
+def _file(top: _Section, source: str) -> HostsFile:
+    top.refuse_unknown(_TOP)
+    given = top.table.get("hosts")
+    if not isinstance(given, dict) or not given:
+        raise ConfigError(
+            "the hosts file names no host", where=source, next_step='write [hosts.n1] and address = "192.0.2.11"'
+        )
+    hosts = {name: _host(name, entry, top) for name, entry in given.items()}
+    _refuse_twins(hosts, source)
+    expendable = top.words("expendable")
+    for name in expendable:
+        if name not in hosts:
+            what = f"expendable names {name!r}, which is no host of this file"
+            raise top.bad(what, "expendable", _nearest(name, hosts))
+    return HostsFile(
+        source=source,
+        hosts=hosts,
+        expendable=frozenset(expendable),
+        faults=frozenset(top.words("faults", FAULTS)),
+        majority=top.flag("majority"),
+        known_hosts=top.text("known_hosts", "~/.ssh/known_hosts"),
+        dead_man_ns=_dead_man(top),
+    )
 
-    def _text(self, table: Mapping[str, Any], key: str, default: str, table_name: str) -> str:
-        value = table.get(key, default)
-        if not isinstance(value, str) or (key in table and (not value or not value.isprintable())):
-            raise self._bad(f"{key} must be a text, not {value!r:.60}", key, table_name, f'write {key} = "…"')
-        return value
 
-    def _flag(self, table: Mapping[str, Any], key: str, *, default: bool, table_name: str) -> bool:
-        value = table.get(key, default)
-        if not isinstance(value, bool):
-            raise self._bad(f"{key} must be true or false, not {value!r:.60}", key, table_name, f"write {key} = true")
-        return value
+def _host(name: str, entry: Any, top: _Section) -> SshHost:
+    if not isinstance(entry, dict):
+        next_step = f'write [hosts.{name}] and address = "192.0.2.11"'
+        raise top.below({}, "hosts").bad(f"hosts.{name} is no table", name, next_step)
+    own = top.below(entry, f"hosts.{name}")
+    if _NAME.fullmatch(name) is None:
+        next_step = "letters, digits, '-', '_' and '.' can, at most 60"
+        raise own.bad(f"{name!r} cannot be a host's name", "", next_step)
+    own.refuse_unknown(_OF_A_HOST)
+    if "address" not in own:
+        raise own.bad(f"{own.name} has no address", "", 'write address = "192.0.2.11" below it')
 
-    def _words(self, table: Mapping[str, Any], key: str, default: Sequence[str], table_name: str) -> Sequence[str]:
-        value = table.get(key, list(default))
-        if not isinstance(value, list) or not all(isinstance(item, str) and item for item in value):
-            raise self._bad(f"{key} must be a list of names", key, table_name, f'write {key} = ["…", "…"]')
-        return value
+    def holding(key: str) -> _Section:
+        return own if key in own else top
 
-    def _known(
-        self,
-        table: Mapping[str, Any],
-        known: Sequence[str],
-        table_name: str,
-        *,
-        line_key: str | None = None,
-        line_table: str | None = None,
-    ) -> None:
-        for key in table:
-            if key not in known:
-                raise self._bad(
-                    f"unknown key {key!r}" + (f" in [{table_name}]" if table_name else ""),
-                    line_key or key,
-                    table_name if line_table is None else line_table,
-                    _nearest(key, known),
-                )
+    return SshHost(
+        name=name,
+        address=own.address("address"),
+        inside=own.address("inside") if "inside" in own else None,
+        port=_port(holding("port")),
+        user=_user(holding("user")),
+        key=holding("key").text("key") or None,
+        sudo=holding("sudo").flag("sudo"),
+        bastion=_bastion(holding("bastion")),
+        settimeofday=holding("settimeofday").flag("settimeofday"),
+        state_dir=_state_dir(holding("state_dir")),
+        target=_target(own),
+    )
 
-    def _bad(self, what: str, key: str, table_name: str, next_step: str) -> ConfigError:
-        return ConfigError(what, where=self._where(key, table_name), next_step=next_step)
 
-    def _where(self, key: str, table_name: str) -> str:
-        line = find_line(self._lines, key, table_name)
-        return f"{self._source}:{line}" if line else self._source
+def _target(own: _Section) -> Target | None:
+    given = own.table.get("target")
+    if given is None:
+        return None
+
+    def bad(what: str, next_step: str = 'write target = { unit = "etcd.service" }') -> ConfigError:
+        return own.bad(what, "target", next_step)
+
+    if not isinstance(given, dict):
+        raise bad("target is no table")
+    own.refuse_unknown(_OF_A_TARGET, inside="target")
+    start = given.get("start", "")
+    if not isinstance(start, str) or not start.isprintable():
+        raise bad("target.start must be a text", 'write target = { …, start = "…" }')
+    ways = {way: value for way, value in given.items() if way != "start"}
+    if len(ways) != 1:
+        raise bad("target must say exactly one of pid_file, unit and pattern")
+    ((way, value),) = ways.items()
+    if not isinstance(value, str) or not value or not value.isprintable():
+        raise bad(f"target.{way} must be a text", f'write target = {{ {way} = "…" }}')
+    if way == "pid_file":
+        if not value.startswith("/"):
+            raise bad(f"{value!r} is not an absolute path", "write the whole path")
+        return PidFile(value, start)
+    if way == "unit":
+        if re.fullmatch(r"[A-Za-z0-9:_.@\\][A-Za-z0-9:_.@\\-]*", value) is None:
+            raise bad(f"{value!r} is not a systemd unit", "`systemctl list-units` has names")
+        return Unit(value, start)
+    try:
+        matches_nothing_said = re.compile(value).search("") is not None
+    except re.error as error:
+        raise bad(f"{value!r} is not a pattern: {error}", "see Python's `re`") from None
+    if matches_nothing_said:
+        raise bad(f"the pattern {value!r} matches every process", "name the target's command")
+    return Pattern(value, start)
+
+
+def _bastion(section: _Section) -> Bastion | None:
+    word = section.text("bastion")
+    if not word:
+        return None
+    user, address, port = parse_place(word, where=section.where("bastion"))
+    return Bastion(address=address, port=port or 22, user=user)
+
+
+def _state_dir(section: _Section) -> str:
+    path = section.text("state_dir", STATE_DIR)
+    if not re.fullmatch(r"(/[A-Za-z0-9_.-]+){2,}", path) or len(path) > STATE_DIR_MAX or ".." in path:
+        raise section.bad(
+            f"{path!r} cannot be the state directory",
+            "state_dir",
+            f"write an absolute path of at most {STATE_DIR_MAX} letters, two directories deep or more",
+        )
+    return path
+
+
+def _user(section: _Section) -> str | None:
+    user = section.text("user")
+    if user and _USER.fullmatch(user) is None:
+        raise section.bad(f"{user!r} is not a user's name", "user", "")
+    return user or None
+
+
+def _port(section: _Section) -> int:
+    port = section.table.get("port", 22)
+    if isinstance(port, bool) or not isinstance(port, int) or not 0 < port < 65536:
+        raise section.bad(f"{port!r} is not a port", "port", "write a number of 1 … 65535")
+    return port
+
+
+def _dead_man(top: _Section) -> Ns:
+    if "dead_man" not in top:
+        return DEAD_MAN_NS
+    try:
+        span = parse_duration(top.text("dead_man"))
+    except ConfigError as error:
+        raise top.bad(error.what, "dead_man", error.next_step) from None
+    if span < DEAD_MAN_LEAST_NS:
+        raise top.bad(
+            f"a dead man's switch of {show_duration(span)} would heal hosts while the run lasts",
+            "dead_man",
+            f"write {show_duration(DEAD_MAN_LEAST_NS).replace(' ', '')} or more",
+        )
+    return span
 
 
 def _nearest(word: str, known: Collection[str]) -> str:

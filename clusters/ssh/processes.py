@@ -70,7 +70,7 @@ def _main_process(name: str, code: int, out: str, err: str, where: str) -> int:
     if said.get("LoadState") == "not-found":
         raise _none(f"there is no unit {name}", "", where, "`systemctl list-units` on the host has the names")
     pid = said.get("MainPID", "0")
-    if not pid.isdigit() or int(pid) < 2:
+    if not pid.isdecimal() or int(pid) < 2:
         raise _none(
             f"the unit {name} has no process",
             f"it is {said.get('ActiveState', '?')}",
@@ -85,7 +85,7 @@ def _commands(listing: str) -> dict[int, str]:
     found = {}
     for line in listing.splitlines():
         parts = line.split(None, 2)
-        if len(parts) < 3 or not parts[0].isdigit():
+        if len(parts) < 3 or not parts[0].isdecimal():
             continue
         pid, parent, args = int(parts[0]), parts[1], parts[2]
         if pid >= 2 and parent != "2" and OURS.search(args) is None:

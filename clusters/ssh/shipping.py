@@ -96,9 +96,7 @@ def start_agent(
 def examine(host: Executing, *, files: Sequence[str] = ()) -> Mapping[str, Any]:
     """What the machine has (``on_host.examine``), without changing it; ``files``: programs to look for."""
     said = _ask(host, {"verb": "examine", "files": list(files)})
-    if "error" in said:
-        raise ClusterError(f"the machine does not report what it has: {said['error']}", where=host.name)
-    return said
+    return _unless_refused(said, "the machine does not report what it has", host)
 
 
 def stop_agent(host: Executing, *, state_dir: str, run_id: str) -> bool:
@@ -118,9 +116,13 @@ def stop_agent(host: Executing, *, state_dir: str, run_id: str) -> bool:
 def list_agents(host: Executing, *, state_dir: str) -> Sequence[Mapping[str, Any]]:
     """The notes of all runs: ``run``, ``owner`` and its ``machine``, ``node``, ``pid``, ``lives``, ``silent_s``."""
     said = _ask(host, {"verb": "list", "state_dir": state_dir})
+    return list(_unless_refused(said, "what is left there cannot be listed", host)["found"])
+
+
+def _unless_refused(said: Mapping[str, Any], what: str, host: Executing) -> Mapping[str, Any]:
     if "error" in said:
-        raise ClusterError(f"what is left there cannot be listed: {said['error']}", where=host.name)
-    return list(said["found"])
+        raise ClusterError(f"{what}: {said['error']}", where=host.name)
+    return said
 
 
 def _ask(host: Executing, request: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -1,7 +1,7 @@
 """What the sources of the protocols claim: the packaged table ``claims.json``.
 
-The claims and their tests live in ``tests/claims``; ``python -m tests.claims.table`` writes the table, and a test holds
-the two equal. Out of scope: running those tests.
+Each claim is stated there, once; ``python -m tests.claims.table`` writes the names of the tests (``tests/claims``)
+into it, and a test holds them equal. Out of scope: running those tests.
 """
 
 from __future__ import annotations

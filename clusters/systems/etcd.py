@@ -29,7 +29,7 @@ import msgspec
 from dethrone.clusters.docker.labels import BIN
 from dethrone.clusters.systems.etcd_client import EtcdClient
 from dethrone.clusters.systems.operations import OPERATIONS, TRANSACTIONS
-from dethrone.clusters.systems.released import Choice, Knob, Released, bad_knob, milliseconds
+from dethrone.clusters.systems.released import Choice, Knob, Released, bad_knob, milliseconds, not_observable
 from dethrone.clusters.systems.target import check_voters
 from dethrone.harness.core.clock import MS, SECOND
 from dethrone.harness.core.duration import show_duration
@@ -97,6 +97,8 @@ class EtcdSystem(Released):
     release = (3, 4)
     recipe = "etcd"
     binary = BINARY
+    served = OPERATIONS | TRANSACTIONS | frozenset({"acquire", "release", "use"})
+    channels = ("observed", "ops", "commit", "atomic")
 
     def known_knobs(self) -> Mapping[str, Knob]:
         """Pre-vote is on by default since 3.5."""
@@ -124,10 +126,6 @@ class EtcdSystem(Released):
             nemesis_interval_ns=12 * SECOND,
             time_limit_ns=150 * SECOND,
         )
-
-    def image(self) -> str:
-        """The image with this release."""
-        return self.recipe
 
     def files(self, node: NodeSpec) -> Mapping[str, bytes]:
         """None: flags configure everything."""
@@ -189,10 +187,6 @@ class EtcdSystem(Released):
         """A new client of the JSON gateway."""
         return EtcdClient(nodes, port=CLIENT_PORT)
 
-    def operations(self) -> frozenset[str]:
-        """The op names that its clients serve."""
-        return OPERATIONS | TRANSACTIONS | frozenset({"acquire", "release", "use"})
-
     def promise(self, knobs: Mapping[str, str], *, profile: str, voters: int) -> Promise:
         """What its documentation claims."""
         check_voters(self.name, voters)
@@ -222,10 +216,6 @@ class EtcdSystem(Released):
             linearizable_reads=True,
             pre_vote=pre_vote,
         )
-
-    def observable(self) -> tuple[str, ...]:
-        """Polls and operations; no trace."""
-        return ("observed", "ops", "commit", "atomic")
 
     def fault_support(self, kind: str) -> Available:
         """Everything but clocks."""
@@ -261,14 +251,8 @@ def _numbers(release: tuple[int, int]) -> str:
 
 
 def _exempt(*, pre_vote: bool) -> dict[str, NotPromised]:
-    out = {
-        "one-vote-per-term": NotPromised(_NO_TRACE, "not observable"),
-        "leader-has-majority": NotPromised(_NO_TRACE, "not observable"),
-        "leader-completeness": NotPromised(_NO_LOG, "not observable"),
-        "log-matching": NotPromised(_NO_LOG, "not observable"),
-        "members-only": NotPromised(_NO_TRACE, "not observable"),
-        "vote-is-durable": NotPromised(_NO_TRACE, "not observable"),
-    }
+    out = not_observable(_NO_TRACE, "one-vote-per-term", "leader-has-majority", "members-only", "vote-is-durable")
+    out |= not_observable(_NO_LOG, "leader-completeness", "log-matching")
     if not pre_vote:
         out["leader-stability"] = NotPromised(
             "without pre-vote, the default of 3.4, a healed member's higher term deposes the leader once"

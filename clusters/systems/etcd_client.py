@@ -21,8 +21,8 @@ from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from typing import Any, NamedTuple
 
-from dethrone.clusters.systems.etcd_talks import Ask, Refused, Talk, b64, talk_for, text
-from dethrone.clusters.systems.kept_http import KeptHttp, exchange, reason
+from dethrone.clusters.systems.etcd_talks import Ask, Refused, Talk, absent, b64, compare, put, talk_for, text
+from dethrone.clusters.systems.kept_http import KeptHttp
 from dethrone.clusters.systems.operations import unanswered, unsent
 from dethrone.harness.core.clock import Ns
 from dethrone.harness.core.interfaces import NodeSpec, OpOutcome
@@ -90,22 +90,7 @@ class EtcdClient:
         self, f: str, path: str, body: Mapping[str, Any], target: str, deadline: Ns
     ) -> tuple[int, bytes] | OpOutcome:
         """Status and content of the answer; or how the operation ended without one."""
-        try:
-            connection = self._kept.connection(target, deadline)
-        except OSError as error:
-            return unsent(f"{target}: {reason(error)}")
-        try:
-            return exchange(
-                connection,
-                deadline,
-                method="POST",
-                path=path,
-                body=json.dumps(body),
-                headers={"Content-Type": "application/json"},
-            )
-        except (OSError, ValueError) as error:
-            self._kept.drop(target)
-            return unanswered(f, f"{target}: {reason(error)}", node=target)
+        return self._kept.ask(f, target, deadline, method="POST", path=path, body=json.dumps(body), json=True)
 
     def close(self) -> None:
         """Drop all connections."""
@@ -153,19 +138,12 @@ def understand(f: str, call: Call, status: int, body: bytes, *, node: str) -> Op
 
 
 def _create(name: str, item: Any) -> dict[str, Any]:
-    absent = {"key": b64(name), "target": "CREATE", "result": "EQUAL", "create_revision": "0"}
-    return {"compare": [absent], "success": [_put(name, item)]}
+    return {"compare": [absent(name)], "success": [put(name, json.dumps(item))]}
 
 
 def _swap(name: str, old: Any, new: Any) -> dict[str, Any]:
-    holds = {"key": b64(name), "target": "VALUE", "result": "EQUAL", "value": b64(json.dumps(old))}
-    if old is None:
-        holds = {"key": b64(name), "target": "CREATE", "result": "EQUAL", "create_revision": "0"}
-    return {"compare": [holds], "success": [_put(name, new)]}
-
-
-def _put(name: str, item: Any) -> dict[str, Any]:
-    return {"request_put": {"key": b64(name), "value": b64(json.dumps(item))}}
+    holds = absent(name) if old is None else compare(name, "VALUE", "EQUAL", value=b64(json.dumps(old)))
+    return {"compare": [holds], "success": [put(name, json.dumps(new))]}
 
 
 def _below(prefix: str) -> dict[str, Any]:

@@ -85,8 +85,8 @@ def _transact(steps: Sequence[tuple[str, str, Any]]) -> Talk:
             told.append([word, key, item if word == "append" else held[key]])
         if not changed:
             return told
-        same = [_compare(_of_list(key), "MOD", "EQUAL", mod_revision=seen[key]) for key in names]
-        writes = [_put(_of_list(key), json.dumps(held[key])) for key in changed]
+        same = [compare(_of_list(key), "MOD", "EQUAL", mod_revision=seen[key]) for key in names]
+        writes = [put(_of_list(key), json.dumps(held[key])) for key in changed]
         if (yield _txn(same, writes, changes=True)).get("succeeded"):
             return told
     raise Refused(f"overtaken {TRIES_MAX} times")
@@ -105,8 +105,7 @@ def _acquire(name: str, owner: str, ttl_ms: int) -> Talk:
     number = str(lease["ID"])
     if int(lease["TTL"]) * 1000 < ttl_ms:
         raise Refused(f"a lease of {lease['TTL']} s only")
-    absent = _compare(name, "CREATE", "EQUAL", create_revision="0")
-    answer = yield _txn([absent], [_put(name, owner, lease=number), _range(name)], changes=True)
+    answer = yield _txn([absent(name)], [put(name, owner, lease=number), _range(name)], changes=True)
     if not answer.get("succeeded"):
         yield Ask("/v3/lease/revoke", {"ID": number}, changes=False)
         raise Refused("held")
@@ -114,7 +113,7 @@ def _acquire(name: str, owner: str, ttl_ms: int) -> Talk:
 
 
 def _release(name: str, owner: str) -> Talk:
-    own = _compare(name, "VALUE", "EQUAL", value=b64(owner))
+    own = compare(name, "VALUE", "EQUAL", value=b64(owner))
     answer = yield _txn([own], [_range(name), {"request_delete_range": {"key": b64(name)}}], changes=True)
     if not answer.get("succeeded"):
         raise Refused("not held")
@@ -127,11 +126,10 @@ def _created(response: Answer) -> int:
 
 def _use(name: str, token: int) -> Talk:
     """A key that is not there compares with no value: whether it is there is asked first, in the same transaction."""
-    raise_it = _put(name, f"{token:0{TOKEN_DIGITS}}")
-    not_above = _compare(name, "VALUE", "LESS", value=b64(f"{token + 1:0{TOKEN_DIGITS}}"))
+    raise_it = put(name, f"{token:0{TOKEN_DIGITS}}")
+    not_above = compare(name, "VALUE", "LESS", value=b64(f"{token + 1:0{TOKEN_DIGITS}}"))
     nested = {"request_txn": {"compare": [not_above], "success": [raise_it], "failure": []}}
-    absent = _compare(name, "CREATE", "EQUAL", create_revision="0")
-    answer = yield _txn([absent], [raise_it], [nested], changes=True)
+    answer = yield _txn([absent(name)], [raise_it], [nested], changes=True)
     if not answer.get("succeeded") and not answer["responses"][0]["response_txn"].get("succeeded"):
         raise Refused(f"token {token} is older than one that was used")
     return token
@@ -150,12 +148,18 @@ def text(value: str) -> str:
     return base64.b64decode(value).decode()
 
 
-def _txn(compare: Sequence[Any], success: Sequence[Any], failure: Sequence[Any] = (), *, changes: bool) -> Ask:
-    body = {"compare": list(compare), "success": list(success), "failure": list(failure)}
+def _txn(conditions: Sequence[Any], success: Sequence[Any], failure: Sequence[Any] = (), *, changes: bool) -> Ask:
+    body = {"compare": list(conditions), "success": list(success), "failure": list(failure)}
     return Ask("/v3/kv/txn", body, changes)
 
 
-def _compare(name: str, target: str, result: str, **against: str) -> dict[str, Any]:
+def absent(name: str) -> dict[str, Any]:
+    """The condition that there is no such key."""
+    return compare(name, "CREATE", "EQUAL", create_revision="0")
+
+
+def compare(name: str, target: str, result: str, **against: str) -> dict[str, Any]:
+    """A condition of a transaction."""
     return {"key": b64(name), "target": target, "result": result, **against}
 
 
@@ -163,5 +167,6 @@ def _range(name: str) -> dict[str, Any]:
     return {"request_range": {"key": b64(name)}}
 
 
-def _put(name: str, value: str, **more: str) -> dict[str, Any]:
+def put(name: str, value: str, **more: str) -> dict[str, Any]:
+    """A write of a transaction."""
     return {"request_put": {"key": b64(name), "value": b64(value), **more}}

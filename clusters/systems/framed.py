@@ -1,4 +1,4 @@
-"""A blocking connection on which both sides send frames: a 4-byte big-endian length, then that many bytes.
+"""Blocking connections on which both sides send frames: a 4-byte big-endian length, then that many bytes.
 
 Guarantees: a failed connect has certainly sent nothing (`NeverSentError`); once a frame began to leave, trouble is
 `NoAnswerError`; every wait ends at its deadline (ns of the monotonic clock). Out of scope: the content of frames, and
@@ -11,9 +11,11 @@ import select
 import socket
 import time
 from collections import deque
+from collections.abc import Mapping
 
 from dethrone.clusters.node.frames import BadFrame, FrameReader, frame
 from dethrone.harness.core.clock import SECOND, Ns
+from dethrone.harness.core.interfaces import NodeSpec
 
 CONNECT_LIMIT_NS = 1 * SECOND
 _READ_BYTES = 256 * 1024
@@ -81,6 +83,38 @@ class FramedLine:
         if left <= 0:
             raise TimeoutError
         self._sock.settimeout(left / SECOND)
+
+
+class FramedLines:
+    """One kept connection a node, to their addresses at ``port``. A node that it does not know is not in it."""
+
+    def __init__(self, nodes: Mapping[str, NodeSpec], port: int) -> None:
+        self._addresses = {name: (spec.address, port) for name, spec in nodes.items()}
+        self._lines: dict[str, FramedLine] = {}
+
+    def __contains__(self, node: object) -> bool:
+        """Whether it has that node's address."""
+        return node in self._addresses
+
+    def line(self, node: str, deadline: Ns) -> FramedLine:
+        """The connection if it can still be used, else a new one. Raises NeverSentError."""
+        line = self._lines.get(node)
+        if line is not None and not line.ended():
+            return line
+        self.drop(node)
+        line = self._lines[node] = FramedLine(self._addresses[node], deadline)
+        return line
+
+    def drop(self, node: str) -> None:
+        """Let go of a connection, if there is one."""
+        line = self._lines.pop(node, None)
+        if line is not None:
+            line.close()
+
+    def close(self) -> None:
+        """Drop all of them."""
+        for node in list(self._lines):
+            self.drop(node)
 
 
 def _reason(error: OSError) -> str:

@@ -26,17 +26,10 @@ import msgspec
 
 from dethrone.clusters.systems import jvm
 from dethrone.clusters.systems.kafka_client import KafkaClient
-from dethrone.clusters.systems.released import Knob, Released, milliseconds
+from dethrone.clusters.systems.released import Knob, milliseconds, not_observable
 from dethrone.clusters.systems.target import check_voters
 from dethrone.harness.core.clock import MS, SECOND, Ns
-from dethrone.harness.core.interfaces import (
-    Client,
-    Command,
-    NodeSpec,
-    Reading,
-    RunDefaults,
-    StatusCall,
-)
+from dethrone.harness.core.interfaces import Client, Command, NodeSpec, Reading, RunDefaults
 from dethrone.harness.core.promise import UNTIMED, NotPromised, Promise, noise_limit_ns
 
 BROKER_PORT = 9092
@@ -82,13 +75,17 @@ appender.out.layout.pattern = [%d{ISO8601}] %p %m (%c{1})%n
 """
 
 
-class KafkaSystem(Released):
-    """See ``dethrone.harness.core.interfaces.System``. One release of Kafka; ``recipe`` names its image."""
+class KafkaSystem(jvm.JvmSystem):
+    """See ``dethrone.harness.core.interfaces.System``. One release of Kafka: a Java runtime, this release's jars, and a
+    compiler for the class that starts it."""
+
+    served = frozenset({"append", "read"})
+    channels = ("observed", "ops", "commit", "atomic", "voted_for")
 
     def __init__(self, *, name: str, release: str, recipe: str, pre_vote: bool) -> None:
         self.name = name
         self._release = release
-        self._recipe = recipe
+        self.recipe = recipe
         self._pre_vote = pre_vote
 
     def known_knobs(self) -> Mapping[str, Knob]:
@@ -112,10 +109,6 @@ class KafkaSystem(Released):
             settings={"broker_session_timeout_ms": "3000", "replica_lag_time_max_ms": "4000"},
         )
 
-    def image(self) -> str:
-        """A Java runtime, this release's jars, and a compiler for the class that starts it."""
-        return self._recipe
-
     def files(self, node: NodeSpec) -> Mapping[str, bytes]:
         """Its properties, how it logs, and the program that runs next to it."""
         properties = "".join(f"{name}={value}\n" for name, value in self._properties(node).items())
@@ -131,16 +124,10 @@ class KafkaSystem(Released):
         options = (f"-Dlog4j2.configurationFile={node.run_dir}/log4j2.properties",)
         return jvm.command(node, "KafkaNode", arguments, heap_mb=HEAP_MB, options=options)
 
-    def status_call(self, node: NodeSpec) -> StatusCall:
-        """A frame to the program that runs next to the server."""
-        del node
-        return jvm.status_call()
-
     def reading(self, node: NodeSpec, body: bytes) -> Reading | None:
         """What Kafka publishes of its Raft; None while it publishes nothing yet."""
-        try:
-            found = _STATUS.decode(body)
-        except (msgspec.MsgspecError, ValueError, RecursionError):
+        found = jvm.status_of(_STATUS, body)
+        if found is None:
             return None
         names = broker_ids(node.members)
         leads = found.state == _LEADS
@@ -162,10 +149,6 @@ class KafkaSystem(Released):
         """A new client of the brokers."""
         members = next(iter(nodes.values())).members if nodes else {}
         return KafkaClient(nodes, port=BROKER_PORT, ids=broker_ids(members))
-
-    def operations(self) -> frozenset[str]:
-        """Of the profile with brokers."""
-        return frozenset({"append", "read"})
 
     def promise(self, knobs: Mapping[str, str], *, profile: str, voters: int) -> Promise:
         """See the head of this module."""
@@ -197,10 +180,6 @@ class KafkaSystem(Released):
             pre_vote=False,
             loss_percent_max=0,
         )
-
-    def observable(self) -> tuple[str, ...]:
-        """Polls and operations; no trace."""
-        return ("observed", "ops", "commit", "atomic", "voted_for")
 
     def _properties(self, node: NodeSpec) -> dict[str, str]:
         own = position(node.members, node.name)
@@ -263,13 +242,8 @@ def broker_ids(members: Mapping[str, str]) -> dict[int, str]:
 
 
 def _exempt(*, pre_vote: bool) -> dict[str, NotPromised]:
-    out = {
-        "leader-has-majority": NotPromised(_NO_TRACE, "not observable"),
-        "leader-completeness": NotPromised(_NO_LOG, "not observable"),
-        "log-matching": NotPromised(_NO_LOG, "not observable"),
-        "members-only": NotPromised(_NO_TRACE, "not observable"),
-        "vote-is-durable": NotPromised(_NO_TRACE, "not observable"),
-    }
+    out = not_observable(_NO_TRACE, "leader-has-majority", "members-only", "vote-is-durable")
+    out |= not_observable(_NO_LOG, "leader-completeness", "log-matching")
     if not pre_vote:
         out["leader-stability"] = NotPromised(
             "before 4.0 there is no pre-vote: a healed voter's higher epoch deposes the leader"

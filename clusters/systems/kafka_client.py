@@ -24,7 +24,7 @@ from typing import Any
 import msgspec
 
 from dethrone.clusters.systems import kafka_wire as wire
-from dethrone.clusters.systems.framed import FramedLine, NeverSentError, NoAnswerError
+from dethrone.clusters.systems.framed import FramedLines, NeverSentError, NoAnswerError
 from dethrone.clusters.systems.operations import unanswered, unsent
 from dethrone.harness.core.clock import MS, Ns
 from dethrone.harness.core.interfaces import NodeSpec, OpOutcome
@@ -46,9 +46,8 @@ class KafkaClient:
     """See ``dethrone.harness.core.interfaces.Client``. ``ids``: broker id → node."""
 
     def __init__(self, nodes: Mapping[str, NodeSpec], *, port: int, ids: Mapping[int, str]) -> None:
-        self._addresses = {name: (spec.address, port) for name, spec in nodes.items()}
+        self._kept = FramedLines(nodes, port)
         self._ids = ids
-        self._lines: dict[str, FramedLine] = {}
         self._leaders: dict[str, tuple[str, int]] = {}
         self._last = 0
 
@@ -62,12 +61,12 @@ class KafkaClient:
                 item = 0
             case _:
                 return unsent(f"no operation {f!r} with the value {value!r:.80}")
-        if target not in self._addresses:
+        if target not in self._kept:
             return unsent(f"no node {target!r}")
         try:
             node, epoch = self._leaders.get(key) or self._find(key, target, deadline)
         except (NeverSentError, NoAnswerError, wire.BadAnswerError) as error:
-            self._drop(target)
+            self._kept.drop(target)
             return unsent(f"{target}: {error}")  # nothing but a question was sent
         outcome = self._read(key, node, epoch, deadline) if f == "read" else self._append(key, item, node, deadline)
         if outcome.status != "ok":
@@ -76,8 +75,7 @@ class KafkaClient:
 
     def close(self) -> None:
         """Drop all connections."""
-        for name in list(self._lines):
-            self._drop(name)
+        self._kept.close()
 
     def _find(self, key: str, target: str, deadline: Ns) -> tuple[str, int]:
         self._last += 1
@@ -97,7 +95,7 @@ class KafkaClient:
         except NeverSentError as why:
             return unsent(f"{node}: {why}")
         except (NoAnswerError, wire.BadAnswerError) as why:
-            self._drop(node)
+            self._kept.drop(node)
             return unanswered("append", f"{node}: {why}", node=node)
         return understood(error, offset, node=node)
 
@@ -122,28 +120,18 @@ class KafkaClient:
         except NeverSentError as why:
             return unsent(f"{node}: {why}")
         except (NoAnswerError, wire.BadAnswerError, msgspec.MsgspecError) as why:
-            self._drop(node)
+            self._kept.drop(node)
             return unanswered("read", f"{node}: {why}", node=node)
         return OpOutcome(status="ok", value=values, node=node)
 
     def _ask(self, node: str, request: bytes, deadline: Ns) -> bytes:
         """The answer to the request whose number is ``self._last``."""
-        line = self._lines.get(node)
-        if line is not None and line.ended():
-            self._drop(node)
-            line = None
-        if line is None:
-            line = self._lines[node] = FramedLine(self._addresses[node], deadline)
+        line = self._kept.line(node, deadline)
         line.send(request, deadline)
         while True:
             answer = line.receive(deadline)
             if wire.number_of(answer) == self._last:
                 return answer
-
-    def _drop(self, node: str) -> None:
-        line = self._lines.pop(node, None)
-        if line is not None:
-            line.close()
 
 
 def understood(error: int, offset: int, *, node: str) -> OpOutcome:

@@ -1,8 +1,8 @@
-"""One kept HTTP connection per node, with deadlines: the common part of clients of systems that speak HTTP.
+"""One kept HTTP connection a node, with deadlines: the common part of clients of systems that speak HTTP.
 
 Guarantees: a connection that the other end closed, or on which it sent unasked bytes, is not used again; connecting,
 sending and the whole answer end by the deadline, however slowly its bytes come; an answer over a limit counts as none.
-The content, and the meaning of a missing answer, are out of scope: until ``exchange`` is called nothing was sent.
+The content is out of scope; a missing answer is an outcome, ``fail`` as long as nothing was sent (``ask``).
 """
 
 from __future__ import annotations
@@ -13,8 +13,10 @@ import socket
 import time
 from collections.abc import Mapping
 
+from dethrone.clusters.systems.operations import unanswered, unsent
 from dethrone.harness.core.clock import SECOND, Ns
 from dethrone.harness.core.http_answer import AnswerReader
+from dethrone.harness.core.interfaces import OpOutcome
 from dethrone.harness.core.limits import CLIENT_BYTES_MAX
 
 CONNECT_LIMIT_NS = 1 * SECOND
@@ -54,6 +56,24 @@ class KeptHttp:
         shown = f"[{address}]" if ":" in address else address
         made = self._lines[node] = Line(sock, f"{shown}:{self._port}")
         return made
+
+    def ask(
+        self, f: str, node: str, deadline: Ns, *, method: str, path: str, body: str | bytes | None, json: bool
+    ) -> tuple[int, bytes] | OpOutcome:
+        """Status and content of a node's answer to a request of the operation ``f``; or how it ended without one.
+
+        ``json``: what is sent is JSON.
+        """
+        try:
+            line = self.connection(node, deadline)
+        except OSError as error:
+            return unsent(f"{node}: {reason(error)}")
+        headers = {"Content-Type": "application/json"} if json else {}
+        try:
+            return exchange(line, deadline, method=method, path=path, body=body, headers=headers)
+        except (OSError, ValueError) as error:
+            self.drop(node)
+            return unanswered(f, f"{node}: {reason(error)}", node=node)
 
     def drop(self, node: str) -> None:
         """Let go of a connection, if there is one."""

@@ -6,10 +6,9 @@ beyond "this one leads" is out of scope.
 
 from __future__ import annotations
 
-from typing import Any, Literal
-
 import msgspec
 
+from dethrone.clusters.node import trace
 from dethrone.clusters.node.frames import frame
 from dethrone.harness.core.interfaces import Reading, TraceLine
 
@@ -25,7 +24,7 @@ class _LogEnd(msgspec.Struct, frozen=True, gc=False):
 
 
 class _Group(msgspec.Struct, frozen=True, gc=False):
-    """The fields of one group's share of the record that a reading needs."""
+    """The fields of one group's share of the common observer record that a reading needs."""
 
     group: str
     role: str
@@ -36,18 +35,11 @@ class _Group(msgspec.Struct, frozen=True, gc=False):
     commit: int
 
 
-class _Status(msgspec.Struct, frozen=True, gc=False):
-    """The fields of the common observer record that a reading needs; ``groups``: where a node has several."""
+class _Status(_Group, frozen=True, gc=False, kw_only=True):
+    """The same of a node, of its only group or of the first of several: then ``groups`` has all of them."""
 
     node: str
-    group: str
     incarnation: int
-    role: str
-    term: int
-    leader: str | None
-    voted_for: str | None
-    log_end: _LogEnd
-    commit: int
     groups: tuple[_Group, ...] = ()
 
 
@@ -56,21 +48,8 @@ class _StatusAnswer(msgspec.Struct, frozen=True, gc=False):
     status: _Status
 
 
-class _Line(msgspec.Struct, frozen=True, gc=False):
-    seq: int
-    mono_ns: int
-    node: str
-    incarnation: int
-    event: str
-    term: int
-    role: str
-    source: Literal["core", "shell"]
-    data: dict[str, Any]
-    group: str = ""
-
-
 _STATUS = msgspec.json.Decoder(_StatusAnswer)
-_LINE = msgspec.json.Decoder(_Line)
+_LINE = msgspec.json.Decoder(trace.TraceLine)
 
 
 def read_status(body: bytes, *, node: str, tells_log: bool, tells_vote: bool) -> Reading | None:

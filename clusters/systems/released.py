@@ -14,6 +14,7 @@ import msgspec
 
 from dethrone.harness.core.errors import ConfigError
 from dethrone.harness.core.interfaces import Available, NodeSpec, TraceLine, Yes
+from dethrone.harness.core.promise import NotPromised
 from dethrone.harness.core.registry import unknown_name
 
 
@@ -63,10 +64,33 @@ def bad_knob(system: str, name: str, word: str, wanted: str) -> ConfigError:
     return ConfigError(f"knob {name} of {system} cannot be {word!r}", next_step=f"give {wanted}")
 
 
+def not_observable(reason: str, *properties: str) -> dict[str, NotPromised]:
+    """Properties that are not judged, because the system's channels do not show enough of them."""
+    return dict.fromkeys(properties, NotPromised(reason, "not observable"))
+
+
 class Released:
     """See ``dethrone.harness.core.interfaces.System``: the part that is the same for all released builds."""
 
     name: str
+    recipe: str
+    """The image of its hosts."""
+    served: frozenset[str]
+    """The op names that its clients serve."""
+    channels: tuple[str, ...]
+    """See ``System.observable``."""
+
+    def image(self) -> str:
+        """The image with this release."""
+        return self.recipe
+
+    def operations(self) -> frozenset[str]:
+        """The op names that its clients serve."""
+        return self.served
+
+    def observable(self) -> tuple[str, ...]:
+        """What its channels show."""
+        return self.channels
 
     @abstractmethod
     def known_knobs(self) -> Mapping[str, Knob]:

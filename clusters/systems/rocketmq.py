@@ -23,19 +23,12 @@ from collections.abc import Mapping
 import msgspec
 
 from dethrone.clusters.systems import jvm
-from dethrone.clusters.systems.released import Knob, Number, Released, milliseconds
+from dethrone.clusters.systems.released import Knob, Number, milliseconds, not_observable
 from dethrone.clusters.systems.rocketmq_client import RocketmqClient
 from dethrone.clusters.systems.target import check_voters
 from dethrone.harness.core.clock import MS, SECOND, Ns
 from dethrone.harness.core.errors import ConfigError
-from dethrone.harness.core.interfaces import (
-    Client,
-    Command,
-    NodeSpec,
-    Reading,
-    RunDefaults,
-    StatusCall,
-)
+from dethrone.harness.core.interfaces import Client, Command, NodeSpec, Reading, RunDefaults
 from dethrone.harness.core.promise import UNTIMED, NotPromised, Promise, noise_limit_ns
 
 PORT = 20911
@@ -82,11 +75,15 @@ class _Status(msgspec.Struct, frozen=True, gc=False):
 _STATUS = msgspec.json.Decoder(_Status)
 
 
-class RocketmqSystem(Released):
+class RocketmqSystem(jvm.JvmSystem):
     """See ``dethrone.harness.core.interfaces.System``. One release of DLedger; ``numbers`` as its client's."""
+
+    served = frozenset({"append", "read"})
+    channels = ("observed", "ops", "log_end", "commit", "atomic", "voted_for")
 
     def __init__(self, *, name: str, release: str, numbers: bool) -> None:
         self.name = name
+        self.recipe = f"dledger-{release}"
         self._release = release
         self._numbers = numbers
 
@@ -118,10 +115,6 @@ class RocketmqSystem(Released):
             settings={"heart_beat_time_interval_ms": "500"},
         )
 
-    def image(self) -> str:
-        """A Java runtime, this release's jars, and a compiler for the class that starts it."""
-        return f"dledger-{self._release}"
-
     def files(self, node: NodeSpec) -> Mapping[str, bytes]:
         """The class that starts it."""
         return jvm.sources(node, "DLedgerNode")
@@ -135,16 +128,10 @@ class RocketmqSystem(Released):
         arguments = (GROUP, node.name, peers, f"{node.data_dir}/dledger", *settings)
         return jvm.command(node, "DLedgerNode", arguments, heap_mb=HEAP_MB, options=options)
 
-    def status_call(self, node: NodeSpec) -> StatusCall:
-        """A frame to the program that runs next to the server."""
-        del node
-        return jvm.status_call()
-
     def reading(self, node: NodeSpec, body: bytes) -> Reading | None:
         """The member's state. Positions count from 1; an empty log ends at (0, 0)."""
-        try:
-            found = _STATUS.decode(body)
-        except (msgspec.MsgspecError, ValueError, RecursionError):
+        found = jvm.status_of(_STATUS, body)
+        if found is None:
             return None
         leader = found.leader if found.leader in node.members else None
         leads = found.state == "LEADER"
@@ -163,10 +150,6 @@ class RocketmqSystem(Released):
     def client(self, nodes: Mapping[str, NodeSpec]) -> Client:
         """A new client."""
         return RocketmqClient(nodes, port=PORT, group=GROUP, numbers=self._numbers)
-
-    def operations(self) -> frozenset[str]:
-        """Append and read."""
-        return frozenset({"append", "read"})
 
     def promise(self, knobs: Mapping[str, str], *, profile: str, voters: int) -> Promise:
         """See the head of this module."""
@@ -196,16 +179,10 @@ class RocketmqSystem(Released):
             loss_percent_max=0,
         )
 
-    def observable(self) -> tuple[str, ...]:
-        """Polls and operations; no trace."""
-        return ("observed", "ops", "log_end", "commit", "atomic", "voted_for")
-
 
 _EXEMPT: Mapping[str, NotPromised] = {
-    "leader-has-majority": NotPromised(_NO_TRACE, "not observable"),
-    "log-matching": NotPromised("DLedger reports the end of its log, not its entries", "not observable"),
-    "members-only": NotPromised(_NO_TRACE, "not observable"),
-    "vote-is-durable": NotPromised(_NO_TRACE, "not observable"),
+    **not_observable(_NO_TRACE, "leader-has-majority", "members-only", "vote-is-durable"),
+    **not_observable("DLedger reports the end of its log, not its entries", "log-matching"),
     "leader-stability": NotPromised(
         "there is no pre-vote: a member that returns with a higher term may depose a leader"
     ),

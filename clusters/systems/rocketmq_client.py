@@ -26,7 +26,7 @@ from typing import Any
 
 import msgspec
 
-from dethrone.clusters.systems.framed import FramedLine, NeverSentError, NoAnswerError
+from dethrone.clusters.systems.framed import FramedLine, FramedLines, NeverSentError, NoAnswerError
 from dethrone.clusters.systems.operations import unanswered, unsent
 from dethrone.harness.core.clock import SECOND, Ns
 from dethrone.harness.core.interfaces import NodeSpec, OpOutcome
@@ -80,9 +80,10 @@ _VALUE: msgspec.json.Decoder[tuple[str, int | str]] = msgspec.json.Decoder(tuple
 
 
 class _Copy:
-    """What was read of one leader's log: (list, value) by index."""
+    """What was read of one leader's log over one connection: (list, value) by index."""
 
-    def __init__(self, term: int, since: Ns) -> None:
+    def __init__(self, line: FramedLine, term: int, since: Ns) -> None:
+        self.line = line
         self.term = term
         self.since = since
         self.entries: list[tuple[str, int | str]] = []
@@ -93,10 +94,9 @@ class RocketmqClient:
     base64."""
 
     def __init__(self, nodes: Mapping[str, NodeSpec], *, port: int, group: str, numbers: bool) -> None:
-        self._addresses = {name: (spec.address, port) for name, spec in nodes.items()}
+        self._kept = FramedLines(nodes, port)
         self._group = group
         self._numbers = numbers
-        self._lines: dict[str, FramedLine] = {}
         self._copies: dict[str, _Copy] = {}
         self._last = 0
 
@@ -110,7 +110,7 @@ class RocketmqClient:
                 entry = b""
             case _:
                 return unsent(f"no operation {f!r} with the value {value!r:.80}")
-        if target not in self._addresses:
+        if target not in self._kept:
             return unsent(f"no node {target!r}")
         node, outcome = target, unsent("never asked")
         for _ in range(1 + HOPS_MAX):
@@ -119,21 +119,20 @@ class RocketmqClient:
             except NeverSentError as error:
                 return unsent(f"{node}: {error}")
             except (NoAnswerError, _BadAnswerError) as error:
-                self._drop(node)
+                self._kept.drop(node)
                 return unanswered(f, f"{node}: {error}", node=node)
             if isinstance(done, OpOutcome):
                 return done
             outcome = refused(f, done, node=node)
             leader = done.leader_id
-            if done.code != NOT_LEADER or leader is None or leader == node or leader not in self._addresses:
+            if done.code != NOT_LEADER or leader is None or leader == node or leader not in self._kept:
                 return outcome
             node = leader
         return outcome
 
     def close(self) -> None:
         """Drop all connections."""
-        for name in list(self._lines):
-            self._drop(name)
+        self._kept.close()
 
     def _append(self, entry: bytes, node: str, deadline: Ns) -> OpOutcome | Answer:
         """The outcome, or the answer that says why not."""
@@ -145,9 +144,9 @@ class RocketmqClient:
 
     def _read(self, key: str, node: str, deadline: Ns) -> OpOutcome | Answer:
         before = self._term(node, deadline)
-        copy = self._copies.get(node)
-        if copy is None or copy.term != before or time.monotonic_ns() - copy.since > KEPT_NS:
-            copy = self._copies[node] = _Copy(before, time.monotonic_ns())
+        line, copy = self._kept.line(node, deadline), self._copies.get(node)
+        if copy is None or copy.line is not line or copy.term != before or time.monotonic_ns() - copy.since > KEPT_NS:
+            copy = self._copies[node] = _Copy(line, before, time.monotonic_ns())
         while True:
             stop = self._more(copy, node, deadline)
             if stop is not None and stop.code not in {SUCCESS, OUT_OF_RANGE}:
@@ -161,7 +160,7 @@ class RocketmqClient:
 
     def _more(self, copy: _Copy, node: str, deadline: Ns) -> Answer | None:
         """Up to `WINDOW` more entries into the copy; the answer at which they end, None: there may be more."""
-        line, begin = self._line(node, deadline), len(copy.entries)
+        line, begin = self._kept.line(node, deadline), len(copy.entries)
         numbers = range(self._last + 1, self._last + 1 + WINDOW)
         self._last += WINDOW
         for number in numbers:
@@ -186,7 +185,7 @@ class RocketmqClient:
         return self._ask(node, HEART_BEAT, {"term": -1, "leaderId": node}, deadline).term
 
     def _ask(self, node: str, code: int, body: Mapping[str, Any], deadline: Ns) -> Answer:
-        line = self._line(node, deadline)
+        line = self._kept.line(node, deadline)
         self._last += 1
         line.send(self._request(node, code, self._last, body), deadline)
         while True:
@@ -207,21 +206,6 @@ class RocketmqClient:
         )
         content = _ENCODE({"group": self._group, "remoteId": node, "localId": "client", **body})
         return (_JSON_HEADER << 24 | len(header)).to_bytes(4, "big") + header + content
-
-    def _line(self, node: str, deadline: Ns) -> FramedLine:
-        line = self._lines.get(node)
-        if line is not None and line.ended():
-            self._drop(node)
-            line = None
-        if line is None:
-            line = self._lines[node] = FramedLine(self._addresses[node], deadline)
-        return line
-
-    def _drop(self, node: str) -> None:
-        self._copies.pop(node, None)
-        line = self._lines.pop(node, None)
-        if line is not None:
-            line.close()
 
 
 def refused(f: str, answer: Answer, *, node: str) -> OpOutcome:

@@ -25,10 +25,10 @@ from typing import Literal, cast
 import msgspec
 
 from dethrone.clusters.systems import jvm
-from dethrone.clusters.systems.released import Choice, Knob, Number, Released, milliseconds
+from dethrone.clusters.systems.released import Choice, Knob, Number, milliseconds, not_observable
 from dethrone.clusters.systems.target import check_voters
 from dethrone.clusters.systems.zookeeper_client import Reads, ZooKeeperClient
-from dethrone.harness.core.clock import MS, SECOND, Ns
+from dethrone.harness.core.clock import MS, SECOND
 from dethrone.harness.core.interfaces import (
     Client,
     Command,
@@ -36,7 +36,6 @@ from dethrone.harness.core.interfaces import (
     NodeSpec,
     Reading,
     RunDefaults,
-    StatusCall,
     TraceLine,
 )
 from dethrone.harness.core.promise import UNTIMED, NotPromised, Promise, noise_limit_ns
@@ -83,10 +82,13 @@ class _Status(msgspec.Struct, frozen=True, gc=False):
 _STATUS = msgspec.json.Decoder(_Status)
 
 
-class ZooKeeperSystem(Released):
+class ZooKeeperSystem(jvm.JvmSystem):
     """See ``dethrone.harness.core.interfaces.System``; also ``Telling``."""
 
     name = "zookeeper"
+    recipe = "zookeeper"
+    served = frozenset({"append", "add", "read", "put", "get", "cas", "acquire", "release", "use"})
+    channels = ("traced", "observed", "ops", "commit", "atomic")
 
     def known_knobs(self) -> Mapping[str, Knob]:
         """Timers, and how it is read."""
@@ -105,10 +107,6 @@ class ZooKeeperSystem(Released):
             time_limit_ns=150 * SECOND,
             settings={"tick_time_ms": "250", "max_notification_interval_ms": "1000"},
         )
-
-    def image(self) -> str:
-        """The image with ZooKeeper's jars and a Java runtime."""
-        return "zookeeper"
 
     def files(self, node: NodeSpec) -> Mapping[str, bytes]:
         """The configuration, and the program that runs next to the server."""
@@ -150,16 +148,10 @@ class ZooKeeperSystem(Released):
         first = f'mkdir -p "{_store(node)}" && echo {number} > "{_store(node)}/myid" && exec "$@"'
         return msgspec.structs.replace(made, argv=("/bin/sh", "-c", first, "sh", *made.argv))
 
-    def status_call(self, node: NodeSpec) -> StatusCall:
-        """See ``dethrone.clusters.systems.jvm``."""
-        del node
-        return jvm.status_call()
-
     def reading(self, node: NodeSpec, body: bytes) -> Reading | None:
         """See the head of this module; None if it is no answer of that node."""
-        try:
-            found = _STATUS.decode(body)
-        except (msgspec.MsgspecError, ValueError, RecursionError):
+        found = jvm.status_of(_STATUS, body)
+        if found is None:
             return None
         names = dict(enumerate(node.members, start=1))
         if names.get(found.id) != node.name:
@@ -209,10 +201,6 @@ class ZooKeeperSystem(Released):
         knobs = next(iter(nodes.values())).knobs
         return ZooKeeperClient(nodes, port=CLIENT_PORT, reads=cast("Reads", knobs["reads"]))
 
-    def operations(self) -> frozenset[str]:
-        """The op names that its clients serve."""
-        return frozenset({"append", "add", "read", "put", "get", "cas", "acquire", "release", "use"})
-
     def promise(self, knobs: Mapping[str, str], *, profile: str, voters: int) -> Promise:
         """See the head of this module. A leader is found again after the loss was seen, one round of notifications,
         and two attempts to bring a quorum in step.
@@ -220,7 +208,8 @@ class ZooKeeperSystem(Released):
         check_voters(self.name, voters)
         tick = int(knobs["tick_time_ms"]) * MS
         init, sync = int(knobs["init_limit_ticks"]) * tick, int(knobs["sync_limit_ticks"]) * tick
-        bound = max(LEADER_BOUND_NS, _leader_bound(init, sync, int(knobs["max_notification_interval_ms"]) * MS))
+        notification = int(knobs["max_notification_interval_ms"]) * MS
+        bound = max(LEADER_BOUND_NS, sync + notification + 2 * init + ALLOWANCE_NS)
         any_number: dict[str, int | None] = dict.fromkeys(("partition", "kill", "stop", "restart", "pause", "clock"))
         return Promise(
             system=self.name,
@@ -234,21 +223,13 @@ class ZooKeeperSystem(Released):
             step_down_ns=sync + 2 * tick + ALLOWANCE_NS,  # seen once a tick, with acknowledgements two a tick
             converge_ns=bound,
             tiers=("T1", "T2"),
-            exempt=_exempt(),
+            exempt=_EXEMPT,
             tolerates=any_number,
             safe_under=UNTIMED,
             leader_bound_to_term=True,
             linearizable_reads=knobs["reads"] == "quorum",
             pre_vote=False,
         )
-
-    def observable(self) -> tuple[str, ...]:
-        """Polls, the log's leaderships, and operations."""
-        return ("traced", "observed", "ops", "commit", "atomic")
-
-
-def _leader_bound(init: Ns, sync: Ns, notification: Ns) -> Ns:
-    return sync + notification + 2 * init + ALLOWANCE_NS
 
 
 def _role(found: _Status, *, in_step: bool) -> str:
@@ -269,16 +250,12 @@ def _configuration(node: NodeSpec) -> str:
     return f"{node.run_dir}/zoo.cfg"
 
 
-def _exempt() -> dict[str, NotPromised]:
-    out = {
-        name: NotPromised(_NO_VOTE, "not observable")
-        for name in ("one-vote-per-term", "leader-has-majority", "members-only", "vote-is-durable")
-    }
-    out |= {name: NotPromised(_NO_LOG, "not observable") for name in ("leader-completeness", "log-matching")}
-    out["leader-stability"] = NotPromised(
+_EXEMPT: Mapping[str, NotPromised] = {
+    **not_observable(_NO_VOTE, "one-vote-per-term", "leader-has-majority", "members-only", "vote-is-durable"),
+    **not_observable(_NO_LOG, "leader-completeness", "log-matching"),
+    "leader-stability": NotPromised(
         "a server that comes back joins the established leader; that a leader stays is nowhere promised"
-    )
-    return out
-
+    ),
+}
 
 SYSTEM = ZooKeeperSystem()

@@ -122,13 +122,7 @@ class ZooKeeperClient:
         """The name of the new node is the value, then a dot and the number."""
         session = self._session(target, deadline)
         body = wire.create(f"{folder}/{quote(json.dumps(item), safe='')}.", b"", wire.PERSISTENT_SEQUENTIAL)
-        try:
-            session.change(wire.CREATE, body, deadline)
-        except RefusedError as error:
-            if error.code != wire.NO_NODE:
-                raise
-            session.make(folder, deadline)
-            session.change(wire.CREATE, body, deadline)
+        session.change_below(folder, wire.CREATE, body, deadline)
 
     def _list(self, folder: str, target: str, deadline: Ns) -> list[Any]:
         session = self._session(target, deadline)
@@ -200,13 +194,7 @@ class ZooKeeperClient:
             if session.timeout_ms < ttl_ms:
                 raise RefusedError(0, f"a session of {session.timeout_ms} ms only")
             body = wire.create(f"{folder}/", owner.encode(), wire.EPHEMERAL_SEQUENTIAL)
-            try:
-                answer = session.change(wire.CREATE2, body, deadline)
-            except RefusedError as error:
-                if error.code != wire.NO_NODE:
-                    raise
-                session.make(folder, deadline)
-                answer = session.change(wire.CREATE2, body, deadline)
+            answer = session.change_below(folder, wire.CREATE2, body, deadline)
             try:
                 path, stat = answer.text(), answer.stat()
                 others = session.read(wire.GET_CHILDREN, folder, deadline, None).texts()
@@ -288,6 +276,16 @@ class Session:
             if error.code in wire.REFUSED:
                 raise
             raise UnknownFateError(str(error)) from error
+
+    def change_below(self, folder: str, kind: int, body: bytes, deadline: Ns) -> Reader:
+        """The same below a folder, which is made first if it is not there."""
+        try:
+            return self.change(kind, body, deadline)
+        except RefusedError as error:
+            if error.code != wire.NO_NODE:
+                raise
+        self.make(folder, deadline)
+        return self.change(kind, body, deadline)
 
     def read(self, kind: int, path: str, deadline: Ns, reads: Reads | None) -> Reader:
         """Send a question behind the request that makes its answer fresh; the answer. Raises Refused or NoAnswer."""

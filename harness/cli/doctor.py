@@ -23,7 +23,7 @@ from dethrone.harness.engine.run.options import RunOptions
 from dethrone.harness.report.terminal import Screen, Watcher
 
 if TYPE_CHECKING:
-    from dethrone.harness.engine.host.description_check import Row
+    from dethrone.harness.engine.host.description_check import DoctorRow
 
 FILE_NODES = 1
 
@@ -102,7 +102,7 @@ def _file(screen: Screen, options: RunOptions) -> NoReturn:
     _print(screen, options.system, engine.examine(options, Watcher(screen).progress))
 
 
-def _print(screen: Screen, named: str, rows: Sequence[Row]) -> NoReturn:
+def _print(screen: Screen, named: str, rows: Sequence[DoctorRow]) -> NoReturn:
     screen.table(
         ("step", "what", "seen", "why not", "what to do"),
         [(row.step, row.what, row.seen, row.why, row.what_to_do) for row in rows],

@@ -17,6 +17,7 @@ from dethrone.harness.cli.value_readers import client_count
 from dethrone.harness.core import registry
 from dethrone.harness.core.duration import parse_duration
 from dethrone.harness.core.errors import ConfigError
+from dethrone.harness.core.plan import DataIn
 from dethrone.harness.core.verdict import FailOn
 from dethrone.harness.engine.run import file_trust, scenario_lookup
 from dethrone.harness.engine.run.options import RunOptions
@@ -85,6 +86,7 @@ def run_options(system: str, given: Mapping[str, Given]) -> RunOptions:
         host=host,
         fail_on=cast("FailOn", value["fail-on"]),
         known=path("known"),
+        data_in=None if value.get("data-in", "auto") == "auto" else cast("DataIn", value["data-in"]),
         time_scale=None if value.get("time-scale", "auto") == "auto" else float(value["time-scale"]),
     )
 

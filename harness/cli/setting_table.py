@@ -13,6 +13,7 @@ import msgspec
 
 from dethrone.harness.cli.value_readers import (
     clients,
+    data_in,
     duration,
     fail_on,
     flag,
@@ -64,6 +65,12 @@ SETTINGS: dict[str, Setting] = {
             time_scale,
             "2",
             "factor for timers, bounds and faults on slow hosts; auto: measure the real hosts [default: auto]",
+        ),
+        _setting(
+            "data-in",
+            data_in,
+            "memory",
+            "where nodes keep their data, disk or memory; auto: memory where the disk is slow [default: auto]",
         ),
         _setting("seed", whole(0, 2**63 - 1), "7", "seed of all random choices [default: random, and printed]"),
         _setting("nemesis-interval", duration, "5s", "time from one fault to the next [default: the system's]"),

@@ -123,6 +123,13 @@ def time_scale(raw: Any) -> str:
     return "auto" if value is None else show_scale(value)
 
 
+def data_in(raw: Any) -> str:
+    """``auto``, ``disk`` or ``memory``."""
+    if raw not in ("auto", "disk", "memory"):
+        raise ValueError("expected auto, disk or memory")
+    return str(raw)
+
+
 def client_count(text: str, *, nodes: int) -> int:
     """``10`` → 10; ``2n`` → twice the nodes; ``n`` → the nodes."""
     if text.endswith("n"):

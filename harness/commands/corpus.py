@@ -57,8 +57,8 @@ def told(
     command: str,
     *,
     corpus: str,
-    trouble: Sequence[str],
-    code: int,
+    trouble: Sequence[str] = (),
+    code: int = EXIT_PASS,
     verdict: str | None = None,
     **rest: Any,
 ) -> Mapping[str, Any]:
@@ -96,13 +96,7 @@ def add(where: Where, paths: Sequence[Path], screen: Screen) -> int:
     from dethrone.harness.pipeline import ingest
     from dethrone.harness.pipeline.corpus import open_corpus
 
-    directories = ingest.find_runs(paths)
-    return _add(open_corpus(where.url, make=True), directories, screen)
-
-
-def _add(corpus: Corpus, directories: Sequence[Path], screen: Screen) -> int:
-    from dethrone.harness.pipeline import ingest
-
+    directories, corpus = ingest.find_runs(paths), open_corpus(where.url, make=True)
     meter = Meter(screen, "runs")
     rows, trouble, counts = [], [], Counter[str]()
     for row in ingest.add(corpus, directories, now_ns=time.time_ns()):
@@ -124,6 +118,15 @@ def _add(corpus: Corpus, directories: Sequence[Path], screen: Screen) -> int:
     return code
 
 
+def spark_options(where: Where) -> SparkOptions:
+    """How Spark is started there. MissingCapability before the user waits for anything."""
+    from dethrone.harness.pipeline import session
+
+    options = session.SparkOptions(master=where.master, conf=session.parse_conf(where.conf))
+    session.check_installed()
+    return options
+
+
 def check(
     where: Where,
     screen: Screen,
@@ -137,39 +140,12 @@ def check(
 ) -> int:
     """``corpus check``: the exit code."""
     from dethrone.harness.pipeline import session
-    from dethrone.harness.pipeline.corpus import open_corpus
+    from dethrone.harness.pipeline.corpus import of_runs, open_corpus
 
-    options = session.SparkOptions(master=where.master, conf=session.parse_conf(where.conf))
-    session.check_installed()  # before the user waits for anything
-    return _check(
-        open_corpus(where.url),
-        options,
-        screen,
-        since=since,
-        system=system,
-        checkers=checkers,
-        again=again,
-        hook=hook,
-        fail_on=fail_on,
-    )
-
-
-def _check(
-    corpus: Corpus,
-    options: SparkOptions,
-    screen: Screen,
-    *,
-    since: str,
-    system: str,
-    checkers: tuple[str, ...],
-    again: bool,
-    hook: Hook,
-    fail_on: FailOn,
-) -> int:
+    options, corpus = spark_options(where), open_corpus(where.url)
     if not corpus.runs("run", since=since, system=system, stored=True):
         return _nothing_to_check(corpus.place.url, screen, since=since, system=system, fail_on=fail_on)
-    from dethrone.harness.pipeline import checking, session
-    from dethrone.harness.pipeline.corpus import of_runs
+    from dethrone.harness.pipeline import checking
 
     asked = checking.Asked(since=since, system=system, checkers=checkers, again=again)
     screen.say(Text("starting Spark", style="dim"))
@@ -220,7 +196,7 @@ def _nothing_to_check(url: str, screen: Screen, *, since: str, system: str, fail
     screen.say(f"nothing to judge: no runs{which} in {url}", level=-1)
     screen.say("next: dethrone corpus add RUN…", level=-1)
     code = exit_code(outcome=None, trouble=False, interrupted=False, fail_on=fail_on)
-    told(screen, "check", corpus=url, trouble=(), code=code, runs=[], findings=[])
+    told(screen, "check", corpus=url, code=code, runs=[], findings=[])
     return code
 
 
@@ -256,9 +232,7 @@ def table(where: Where, screen: Screen, *, name: str, since: str, system: str, l
     from dethrone.harness.pipeline.corpus import open_corpus
 
     asking.check_name(name)
-    options = session.SparkOptions(master=where.master, conf=session.parse_conf(where.conf))
-    session.check_installed()
-    corpus = open_corpus(where.url)
+    options, corpus = spark_options(where), open_corpus(where.url)
     screen.say(Text("starting Spark", style="dim"))
     with session.session(options) as spark, session.watched(spark, Meter(screen, "tasks")):
         shown = asking.ask(corpus, spark, name, since=since, system=system, limit=limit, out=out)
@@ -271,8 +245,6 @@ def table(where: Where, screen: Screen, *, name: str, since: str, system: str, l
         screen,
         "table",
         corpus=corpus.place.url,
-        trouble=(),
-        code=EXIT_PASS,
         table=name,
         count=shown.count,
         rows=list(shown.rows),
@@ -305,8 +277,6 @@ def compact(where: Where, screen: Screen) -> int:
         screen,
         "compact",
         corpus=corpus.place.url,
-        trouble=(),
-        code=EXIT_PASS,
         before=done.before,
         after=done.after,
         leftovers=done.leftovers,
@@ -358,8 +328,6 @@ def prune(where: Where, screen: Screen, *, keep_days: int) -> int:
         screen,
         "prune",
         corpus=corpus.place.url,
-        trouble=(),
-        code=EXIT_PASS,
         before=done.before,
         runs=list(done.runs),
         unjudged=list(done.unjudged),

@@ -12,7 +12,7 @@ from pathlib import Path
 from dethrone.harness.core.clock import SECOND, Ns
 from dethrone.harness.core.errors import ConfigError
 from dethrone.harness.core.planted import Planted
-from dethrone.harness.engine.exam.exam_tasks import ROWS, SIM, Row, examinable, run_exam, tasks_for
+from dethrone.harness.engine.exam.exam_tasks import ROWS, SIM, ExamRow, examinable, run_exam, tasks_for
 from dethrone.harness.engine.run.exit_status import EXIT_INTERRUPTED, EXIT_PASS, EXIT_TROUBLE, EXIT_VIOLATION
 from dethrone.harness.report.exam_table import exam_lines, exam_object, exam_table
 from dethrone.harness.report.terminal import Screen
@@ -69,7 +69,7 @@ def sit(
     return code
 
 
-def progress(row: Row, done: int, of: int) -> str:
+def progress(row: ExamRow, done: int, of: int) -> str:
     """A task that is done, in one line."""
     found = row.found
     if found.trouble:

@@ -72,10 +72,10 @@ def faults(_: str | None = None) -> Table:
 
 
 def checkers(_: str | None = None) -> Table:
-    """Name, kind, event channels it needs."""
+    """Name, kind, event channels of which it needs one."""
 
     def describe(name: str, checker: Any) -> list[tuple[str, ...]]:
-        return [(name, checker.kind, ", ".join(sorted(checker.needs)), first_line(checker))]
+        return [(name, checker.kind, " or ".join(getattr(checker, "channels", ())) or "nothing", first_line(checker))]
 
     return ("checker", "kind", "needs", "what it proves", "from"), _rows(registry.CHECKERS, 3, describe)
 

@@ -79,8 +79,7 @@ def trends(where: told.Where, screen: Screen, asked: Asked) -> int:
     from dethrone.harness.pipeline import trends as deciding
     from dethrone.harness.pipeline.corpus import open_corpus
 
-    options = session.SparkOptions(master=where.master, conf=session.parse_conf(where.conf))
-    session.check_installed()
+    options = told.spark_options(where)
     entries = known_regressions.read(asked.known) if asked.known else ()
     policy = deciding.Policy(nights=asked.nights)
     corpus = open_corpus(where.url)
@@ -141,7 +140,6 @@ def _tell(screen: Screen, asked: Asked, answer: Answer) -> int:
         screen,
         _verb(asked),
         corpus=answer.corpus,
-        trouble=(),
         code=answer.code,
         verdict=answer.outcome,
         **object_of(answer),
@@ -289,7 +287,7 @@ def _trace(screen: Screen, asked: Asked, gathered: Gathered, side: Side, *, corp
         raise ConfigError(f"no run belongs to {wanted!r}", next_step="run without --trace to list what there is")
     screen.table(tuple(rows[0]), [[_word(value) for value in row.values()] for row in rows])
     screen.say(f"{len(rows)} rows of {wanted}", level=-1)
-    told.told(screen, _verb(asked), corpus=corpus, trouble=(), code=EXIT_PASS, cell=wanted, rows=rows)
+    told.told(screen, _verb(asked), corpus=corpus, cell=wanted, rows=rows)
     return EXIT_PASS
 
 

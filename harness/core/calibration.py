@@ -136,6 +136,11 @@ def restless(measured: Measured, promise: Promise) -> bool:
     return needed(measured, promise) > 1 or any(2 * length > promise.noise_max_ns for _, length in measured.stalls_ns)
 
 
+def slowness(measured: Measured, promise: Promise) -> tuple[float, float]:
+    """What to compare two measurements by: the scale that each needs, and what noise would cost at the scale of 1."""
+    return max(1.0, needed(measured, promise)), charged_percent(measured, promise, 1)
+
+
 def choose(factor: float) -> float | None:
     """The smallest sufficient one of ``SCALES``; None: the machine is too slow for all."""
     return next((scale for scale in SCALES if scale >= factor), None)

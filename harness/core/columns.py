@@ -1,8 +1,7 @@
-"""Columns: one numpy array a field for observations, trace events and client operations of a history.
+"""Columns: one numpy array a field for the observations of a history.
 
-Guarantees: built once a history (``history.cache``), those of traces and operations only on demand; in file
-order, words coded by one dictionary, integers only; an unknown value is -1 (-1 as a code: none). Out of scope: bodies
-(``Traced.data``, op values): ``seq`` leads back to them.
+Guarantees: built once a history (``per_history``), in file order, words coded by one dictionary, integers only; an
+unknown value is -1 (-1 as a code: none). Out of scope: events of other types, of which there are fewer.
 """
 
 from __future__ import annotations
@@ -14,14 +13,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dethrone.harness.core.events import Invoke, Observed, Return, Traced
-from dethrone.harness.core.history import History
+from dethrone.harness.core.events import Observed
+from dethrone.harness.core.history import History, per_history
 
 Ints = NDArray[np.int64]
 Codes = NDArray[np.int32]
 Bools = NDArray[np.bool_]
 
-_CACHE = "dethrone.harness.core.columns"
 _INT_MAX = 2**63 - 1
 _SHORT_MAX = 2**31 - 1
 _DENSE_MAX = 2**22
@@ -97,153 +95,19 @@ class ObservedColumns:
         return _told_at_once(self)
 
 
-class TracedColumns:
-    """``Traced`` events without their data, each column built when it is first asked for."""
-
-    def __init__(self, rows: list[Traced], words: Dictionary) -> None:
-        self._rows = rows
-        self._words = words
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    @cached_property
-    def seq(self) -> Ints:
-        """Sequence numbers."""
-        return ints([row.seq for row in self._rows])
-
-    @cached_property
-    def lo(self) -> Ints:
-        """Not before."""
-        return ints([row.span.lo for row in self._rows])
-
-    @cached_property
-    def hi(self) -> Ints:
-        """Not after."""
-        return ints([row.span.hi for row in self._rows])
-
-    @cached_property
-    def group(self) -> Codes:
-        """Consensus groups."""
-        return self._words.coded([row.group for row in self._rows])
-
-    @cached_property
-    def node(self) -> Codes:
-        """Nodes."""
-        return self._words.coded([row.node for row in self._rows])
-
-    @cached_property
-    def incarnation(self) -> Codes:
-        """Incarnations."""
-        return _narrow([row.incarnation for row in self._rows])
-
-    @cached_property
-    def n(self) -> Ints:
-        """The node's own numbers."""
-        return ints([row.n for row in self._rows])
-
-    @cached_property
-    def name(self) -> Codes:
-        """Names of the events."""
-        return self._words.coded([row.name for row in self._rows])
-
-    @cached_property
-    def term(self) -> Ints:
-        """Terms."""
-        return ints([row.term for row in self._rows])
-
-    @cached_property
-    def shell(self) -> Bools:
-        """Witnessed, not reported by the core."""
-        return np.array([row.source == "shell" for row in self._rows], dtype=np.bool_)
-
-
-class OpColumns:
-    """Client operations, one row an ``Invoke``, each column built when it is first asked for.
-
-    ``returned`` is -1 where none came back. ``status``: 0 ok, 1 fail, 2 info, 3 never returned.
-    """
-
-    def __init__(self, history: History, words: Dictionary) -> None:
-        self._invokes = history.of(Invoke)
-        self._returns = history.of(Return)
-        self._words = words
-
-    def __len__(self) -> int:
-        return len(self._invokes)
-
-    @cached_property
-    def _backs(self) -> list[Return | None]:
-        returns: dict[int, Return] = {}
-        for back in self._returns:
-            returns.setdefault(back.op, back)
-        return [returns.get(invoke.op) for invoke in self._invokes]
-
-    @cached_property
-    def op(self) -> Ints:
-        """Numbers of the operations."""
-        return ints([row.op for row in self._invokes])
-
-    @cached_property
-    def seq(self) -> Ints:
-        """Sequence numbers of the invokes."""
-        return ints([row.seq for row in self._invokes])
-
-    @cached_property
-    def process(self) -> Codes:
-        """Client processes."""
-        return _narrow([row.process for row in self._invokes])
-
-    @cached_property
-    def f(self) -> Codes:
-        """Names of the operations."""
-        return self._words.coded([row.f for row in self._invokes])
-
-    @cached_property
-    def target(self) -> Codes:
-        """Nodes asked first."""
-        return self._words.coded([row.target for row in self._invokes])
-
-    @cached_property
-    def invoked(self) -> Ints:
-        """When they were invoked."""
-        return ints([row.t for row in self._invokes])
-
-    @cached_property
-    def returned(self) -> Ints:
-        """When they returned."""
-        return ints([-1 if back is None else back.t for back in self._backs])
-
-    @cached_property
-    def status(self) -> Codes:
-        """How they ended."""
-        number = {"ok": 0, "fail": 1, "info": 2}
-        return np.array([3 if back is None else number[back.status] for back in self._backs], dtype=np.int32)
-
-
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """All columns of one history, sharing one dictionary."""
+    """The columns of one history, and the dictionary of their words."""
 
     words: Dictionary
     observed: ObservedColumns
-    traced: TracedColumns
-    ops: OpColumns
 
 
+@per_history
 def columns(history: History) -> Columns:
-    """The columns of this history, from its cache if they are there."""
-    found: Columns | None = history.cache.get(_CACHE)
-    if found is None:
-        words = Dictionary()
-        found = Columns(
-            words=words,
-            observed=observed_columns(history.of(Observed), words),
-            traced=TracedColumns(history.of(Traced), words),
-            ops=OpColumns(history, words),
-        )
-        history.cache[_CACHE] = found
-    return found
+    """The columns of this history."""
+    words = Dictionary()
+    return Columns(words=words, observed=observed_columns(history.of(Observed), words))
 
 
 def observed_columns(rows: list[Observed], words: Dictionary) -> ObservedColumns:

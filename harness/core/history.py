@@ -8,13 +8,14 @@ scope: columns (``dethrone.harness.core.columns``) and Parquet.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
 import threading
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import msgspec
 
@@ -23,6 +24,8 @@ from dethrone.harness.core.events import SCHEMA, AnyEvent, Begin, End, Event
 from dethrone.harness.core.files import HISTORY_MAX, read_regular, why_unwritten
 
 E = TypeVar("E", bound=Event)
+T = TypeVar("T")
+P = ParamSpec("P")
 _ENCODER = msgspec.json.Encoder()
 _DECODER = msgspec.json.Decoder(AnyEvent)
 MAX_EVENTS = 20_000_000
@@ -119,7 +122,7 @@ class History:
         self.complete = self.end is not None and damage is None
         self._by_type: dict[type, list[Any]] | None = None
         self.cache: dict[str, Any] = {}
-        """Views that checkers share (columns, graphs); keyed by their maker's name."""
+        """Views that checkers share (columns, graphs), by the names of their makers: see ``per_history``."""
 
     @property
     def begin(self) -> Begin:
@@ -147,6 +150,20 @@ class History:
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self.events)
+
+
+def per_history(make: Callable[Concatenate[History, P], T]) -> Callable[Concatenate[History, P], T]:
+    """Make a view of a history once, and again only when it is asked for with other arguments than the last time."""
+    key = f"{make.__module__}.{make.__qualname__}"
+
+    @functools.wraps(make)
+    def kept(history: History, /, *args: P.args, **named: P.kwargs) -> T:
+        found: tuple[Any, T] | None = history.cache.get(key)
+        if found is None or found[0] != (args, named):
+            found = history.cache[key] = ((args, named), make(history, *args, **named))
+        return found[1]
+
+    return kept
 
 
 def decode_line(line: bytes) -> Any:

@@ -6,7 +6,7 @@ Stored as ``plan.json`` next to the history; a checker gets it and nothing else 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -17,6 +17,8 @@ from dethrone.harness.core.schedule import SCALE_LEAST, SCALE_MOST, Schedule
 from dethrone.harness.core.secrets import hidden
 
 SCHEMA = 1
+
+DataIn = Literal["disk", "memory"]
 
 
 class WorkloadPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -64,6 +66,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """Maxima measured in the fault-free warm-up, already added to the promise's bounds (``rtt_ns``, ``fsync_ns``)."""
     time_scale: float = 1.0
     """Timers, bounds, faults and the time limit are this many times as long as usual, and are stored so."""
+    data_in: DataIn = "disk"
+    """Where nodes keep their data; ``memory``: where other processes' syncs do not hold up theirs."""
     calibration: Mapping[str, Any] = {}
     """What the agents measured of the machine before the first node started (``dethrone.harness.core.calibration``)."""
     secrets: tuple[str, ...] = ()

@@ -9,6 +9,7 @@ Guarantees: a directory that is not ours, or is in use, is never written to. Out
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -51,6 +52,14 @@ def claim_run_dir(path: Path) -> Path:
     except OSError as error:
         raise ConfigError(f"cannot use the run directory: {error.strerror}", where=str(path)) from error
     return path
+
+
+def set_aside(path: Path, *, suffix: str = "cut-short") -> None:
+    """Give the files of a run that has to be repeated another name, once; what had it before is gone."""
+    if path.exists():
+        old = path.with_name(f"{path.name}.{suffix}")
+        shutil.rmtree(old, ignore_errors=True)
+        path.rename(old)
 
 
 def write_atomic(path: Path, content: bytes, *, private: bool = False) -> None:

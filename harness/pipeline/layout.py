@@ -1,4 +1,4 @@
-"""The layout of a corpus, and the schemas of its tables. Pure.
+"""The layout of a corpus, and the schemas of its tables (a column without a type holds strings). Pure.
 
     _corpus.json                                      that this is a corpus, and its version
     events/date=2026-11-21/system=raft/run=<id>/<content>.parquet    one file per run: dethrone.harness.core.parquet
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 
-from dethrone.harness.pipeline.tables import Table
+from dethrone.harness.pipeline.tables import Table, typed
 
 CORPUS_VERSION = 1
 MARKER = "_corpus.json"
@@ -23,31 +23,11 @@ EVENTS = "events"
 RUNS = Table(
     name="runs",
     version=1,
-    columns={
-        "run": "string",
-        "date": "string",
-        "system": "string",
-        "profile": "string",
-        "variant": "string",
-        "backend": "string",
-        "seed": "int64",
-        "nodes": "int64",
-        "started_ns": "int64",
-        "events": "int64",
-        "bytes": "int64",
-        "schema": "int64",
-        "content": "string",
-        "digest": "string",
-        "checksum": "string",
-        "path": "string",
-        "complete": "bool",
-        "version": "string",
-        "source": "string",
-        "plan": "string",
-        "info": "string",
-        "state": "string",
-        "written_ns": "int64",
-    },
+    columns=typed(
+        "run date system profile variant backend seed:int64 nodes:int64 started_ns:int64 events:int64 "
+        "bytes:int64 schema:int64 content digest checksum path complete:bool version source plan info state "
+        "written_ns:int64"
+    ),
     key=("run",),
     newest="written_ns",
 )
@@ -59,24 +39,10 @@ alone (its end record). ``path``: of the file of its events, relative; ``bytes``
 VERDICTS = Table(
     name="verdicts",
     version=1,
-    columns={
-        "run": "string",
-        "date": "string",
-        "system": "string",
-        "checker": "string",
-        "version": "string",
-        "kind": "string",
-        "outcome": "string",
-        "reason": "string",
-        "findings": "int64",
-        "excused": "int64",
-        "evidence": "string",
-        "metrics": "string",
-        "content": "string",
-        "settled": "bool",
-        "took_ns": "int64",
-        "written_ns": "int64",
-    },
+    columns=typed(
+        "run date system checker version kind outcome reason findings:int64 excused:int64 evidence metrics "
+        "content settled:bool took_ns:int64 written_ns:int64"
+    ),
     key=("run", "checker"),
     newest="written_ns",
 )
@@ -87,24 +53,10 @@ not ``excused``. ``evidence``, ``metrics``: JSON."""
 FINDINGS = Table(
     name="findings",
     version=1,
-    columns={
-        "run": "string",
-        "date": "string",
-        "system": "string",
-        "checker": "string",
-        "version": "string",
-        "number": "int64",
-        "sentence": "string",
-        "excused": "string",
-        "term": "int64",
-        "nodes": "strings",
-        "certificate": "ints",
-        "events": "string",
-        "data": "string",
-        "content": "string",
-        "written_ns": "int64",
-        "signature": "string",
-    },
+    columns=typed(
+        "run date system checker version number:int64 sentence excused term:int64 nodes:strings "
+        "certificate:ints events data content written_ns:int64 signature"
+    ),
     key=("run", "checker"),
     newest="written_ns",
     several=True,
@@ -116,27 +68,11 @@ older versions. Where a newer verdict has no findings, older rows are dropped by
 SEEDS = Table(
     name="seeds",
     version=1,
-    columns={
-        "campaign": "string",
-        "seed": "int64",
-        "date": "string",
-        "system": "string",
-        "profile": "string",
-        "variant": "string",
-        "backend": "string",
-        "nodes": "int64",
-        "outcome": "string",
-        "exit_code": "int64",
-        "reason": "string",
-        "findings": "strings",
-        "elections": "int64",
-        "faults": "int64",
-        "ops_ok": "int64",
-        "elapsed_ns": "int64",
-        "run": "string",
-        "version": "string",
-        "written_ns": "int64",
-    },
+    columns=typed(
+        "campaign seed:int64 date system profile variant backend nodes:int64 outcome exit_code:int64 reason "
+        "findings:strings elections:int64 faults:int64 ops_ok:int64 elapsed_ns:int64 run version "
+        "written_ns:int64"
+    ),
     key=("campaign", "seed"),
     newest="written_ns",
 )
@@ -146,18 +82,7 @@ the run in ``runs`` if its history was kept, or null. ``findings``: those not ex
 CAMPAIGNS = Table(
     name="campaigns",
     version=1,
-    columns={
-        "campaign": "string",
-        "date": "string",
-        "system": "string",
-        "profile": "string",
-        "variant": "string",
-        "backend": "string",
-        "nodes": "int64",
-        "version": "string",
-        "options": "string",
-        "written_ns": "int64",
-    },
+    columns=typed("campaign date system profile variant backend nodes:int64 version options written_ns:int64"),
     key=("campaign",),
     newest="written_ns",
 )

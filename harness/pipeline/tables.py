@@ -53,6 +53,12 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
         return pa.schema(fields, metadata={_META: f"{self.name} {self.version}".encode()})
 
 
+def typed(words: str) -> dict[str, str]:
+    """``run seed:int64`` as columns: name → type, ``string`` where none is said."""
+    split = (word.partition(":") for word in words.split())
+    return {name: kind or "string" for name, _, kind in split}
+
+
 def encode_rows(rows: pa.Table) -> bytes:
     """The bytes of a file with these rows."""
     import pyarrow.parquet as pq

@@ -7,7 +7,7 @@ trouble → ``error``, n/a → ``skipped``; deterministic from the files. Writin
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from xml.etree import ElementTree as ET
 
 import msgspec
@@ -36,15 +36,18 @@ class Suite(msgspec.Struct, frozen=True, kw_only=True):
 
 def render(suites: Sequence[Suite]) -> str:
     """The XML document."""
-    root = ET.Element("testsuites", name="dethrone")
-    totals = {"tests": 0, "failures": 0, "errors": 0, "skipped": 0}
-    for suite in suites:
-        element = _suite(suite)
-        for key in totals:
-            totals[key] += int(element.get(key, "0"))
-        root.append(element)
-    for key, value in totals.items():
-        root.set(key, str(value))
+    return document("dethrone", map(_suite, suites))
+
+
+def document(name: str, suites: Iterable[ET.Element]) -> str:
+    """An XML document of these suites, which count their cases and are counted."""
+    root = ET.Element("testsuites", name=name)
+    root.extend(suites)
+    for element in (*root, root):
+        cases = list(element.iter("testcase"))
+        element.set("tests", str(len(cases)))
+        for key, tag in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
+            element.set(key, str(sum(case.find(tag) is not None for case in cases)))
     ET.indent(root)
     return '<?xml version="1.0" encoding="utf-8"?>\n' + ET.tostring(root, encoding="unicode") + "\n"
 
@@ -68,9 +71,6 @@ def _suite(suite: Suite) -> ET.Element:
             "\n".join(map(one_line, trouble))
         )
         cases.append(case)
-    element.set("tests", str(len(cases)))
-    for key, tag in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
-        element.set(key, str(sum(case.find(tag) is not None for case in cases)))
     element.extend(cases)
     return element
 

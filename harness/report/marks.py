@@ -12,7 +12,7 @@ import msgspec
 
 from dethrone.harness.core.clock import Ns
 from dethrone.harness.core.events import NodeProcess, Observed, Traced
-from dethrone.harness.core.history import History
+from dethrone.harness.core.history import History, per_history
 from dethrone.harness.report.words import moment
 
 MarkKind = Literal["pre-vote", "campaign", "vote", "elected", "step-down", "started", "exited"]
@@ -42,11 +42,9 @@ def leading_roles(history: History) -> frozenset[str]:
     return frozenset(seen) or frozenset({"LEADER", "Leader", "leader", "MASTER"})
 
 
+@per_history
 def node_marks(history: History) -> list[NodeMark]:
     """All marks, by moment."""
-    cached: list[NodeMark] | None = history.cache.get("report.marks")
-    if cached is not None:
-        return cached
     traced = history.of(Traced)
     witnessed = {event.name for event in traced if event.source == "shell"}
     # the witness says it better than the core, where both speak
@@ -64,7 +62,6 @@ def node_marks(history: History) -> list[NodeMark]:
                 NodeMark(seq=event.seq, t=moment(event), node=event.node, kind=kind, term=0, group=event.group)
             )
     marks.sort(key=lambda mark: (mark.t, mark.seq))
-    history.cache["report.marks"] = marks
     return marks
 
 

@@ -30,7 +30,7 @@ from dethrone.harness.engine.run.exit_status import (
 )
 from dethrone.harness.engine.run.judgement import JSON_SCHEMA
 from dethrone.harness.report import json_objects
-from dethrone.harness.report.html import asset
+from dethrone.harness.report.html import pages
 from dethrone.harness.report.terminal import Screen
 from dethrone.harness.report.words import excused_words, verdict_word
 
@@ -161,7 +161,7 @@ def page(drawn: Drawn, rows: Sequence[NightRow], new: Sequence[str]) -> str:
             escape(key),
             escape(sentence),
             _link(row, f"run {row.job.number}"),
-            _code(f"dethrone replay {row.run_dir}"),
+            pages.code(f"dethrone replay {row.run_dir}"),
         )
         for key, (row, sentence) in first.items()
     ]
@@ -186,21 +186,18 @@ def page(drawn: Drawn, rows: Sequence[NightRow], new: Sequence[str]) -> str:
     ]
     parts = [
         f"<h1>{escape(title)}</h1><p>{escape(sums(rows, len(drawn.jobs)))}. Dethrone {escape(drawn.version)}.</p>",
-        _table("Findings", ("", "what", "proof in a sentence", "first run", "again"), found, empty=_none_found(rows)),
-        _table("Cells", ("cell", "pass", "fail", *UNKNOWN), table, empty="0 cells."),
-        _table(
+        pages.table(
+            "Findings", ("", "what", "proof in a sentence", "first run", "again"), found, empty=_none_found(rows)
+        ),
+        pages.table("Cells", ("cell", "pass", "fail", *UNKNOWN), table, empty="0 cells."),
+        pages.table(
             "Runs",
             ("run", "verdict", "cell", "seed", "took", "reason to run", "what"),
             runs,
             empty=f"None of {len(drawn.jobs)} runs has ended.",
         ),
     ]
-    return (
-        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
-        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">"
-        f"<title>{escape(title)}</title><style>{asset('style.css')}{_STYLE}</style></head>"
-        f"<body><main>{''.join(parts)}</main></body></html>\n"
-    )
+    return pages.document(title, f"<main>{''.join(parts)}</main>", style=_STYLE)
 
 
 _STYLE = (
@@ -214,22 +211,9 @@ def _none_found(rows: Sequence[NightRow]) -> str:
     return f"None in {judged} judged runs; {len(rows) - judged} runs were not judged."
 
 
-def _table(name: str, heads: Sequence[str], rows: Sequence[Sequence[str]], *, empty: str) -> str:
-    """``rows`` hold HTML; ``empty``: what there is none of, and among how many."""
-    if not rows:
-        return f"<h2>{escape(name)}</h2><p>{escape(empty)}</p>"
-    head = "".join(f"<th>{escape(one)}</th>" for one in heads)
-    body = "".join("<tr>" + "".join(f"<td>{one}</td>" for one in row) + "</tr>" for row in rows)
-    return f"<h2>{escape(name)}</h2><table><tr>{head}</tr>{body}</table>"
-
-
 def _link(row: NightRow, words: str) -> str:
     target = row.report or row.run_dir
     return f'<a href="{escape(target)}">{escape(words)}</a>'
-
-
-def _code(words: str) -> str:
-    return f"<code>{escape(words)}</code>"
 
 
 def _what(row: NightRow) -> str:

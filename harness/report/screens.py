@@ -54,6 +54,8 @@ def first_lines(drawn: Drawn) -> list[Text]:
     ]
     if plan.time_scale != 1:
         out.append(_row("time scale", scale_words(plan)))
+    if plan.data_in != "disk":
+        out.append(_row("nodes' data", data_words(plan)))
     if plan.knobs:
         knobs = secrets.hidden(plan.knobs, plan.secrets)
         out.append(_row("knobs", ", ".join(f"{name}={value}" for name, value in sorted(knobs.items()))))
@@ -88,6 +90,13 @@ def scale_words(plan: Plan) -> str:
     measured = plan.calibration
     why = str(measured.get("why", "")) or (words(measured) if measured else "not measured")
     return f"{show_scale(plan.time_scale)} ({why})"
+
+
+def data_words(plan: Plan) -> str:
+    """Where the nodes' data is, and how slow the disk was."""
+    on_disk = plan.calibration.get("on_disk")
+    why = f" (on disk {words(on_disk)})" if isinstance(on_disk, Mapping) else ""
+    return f"in {'memory' if plan.data_in == 'memory' else 'files on disk'}{why}"
 
 
 def plan_table(plan: Plan) -> RenderableType:
@@ -267,7 +276,7 @@ def run_command(plan: Plan, files: RunFiles, *, directory: str) -> str:
     """
     parts = _same_system(plan, files)
     if plan.time_scale != 1 or plan.calibration:
-        parts += ["--time-scale", show_scale(plan.time_scale)]
+        parts += ["--time-scale", show_scale(plan.time_scale), "--data-in", plan.data_in]
     parts += ["--time-limit", f"{plan.usual_limit_ns // 10**9}s", "--workload", plan.workload.name]
     parts += ["--schedule", f"{directory}/{PLANNED}"]
     return shlex.join(parts)

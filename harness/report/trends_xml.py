@@ -10,7 +10,7 @@ from collections import defaultdict
 from typing import Any
 from xml.etree import ElementTree as ET
 
-from dethrone.harness.report.junit import clean
+from dethrone.harness.report.junit import clean, document
 
 
 def render(answer: Any) -> str:
@@ -35,17 +35,7 @@ def render(answer: Any) -> str:
         case = ET.Element("testcase", classname="trends", name="evidence")
         ET.SubElement(case, "error", message=clean(why), type="unknown")
         suites["evidence"].append(case)
-    root = ET.Element("testsuites", name="dethrone trends")
-    for name, cases in suites.items():
-        suite = ET.SubElement(root, "testsuite", name=clean(name))
-        _count(suite, cases)
-        suite.extend(cases)
-    _count(root, [case for cases in suites.values() for case in cases])
-    ET.indent(root)
-    return '<?xml version="1.0" encoding="utf-8"?>\n' + ET.tostring(root, encoding="unicode") + "\n"
-
-
-def _count(element: ET.Element, cases: list[ET.Element]) -> None:
-    element.set("tests", str(len(cases)))
-    for key, tag in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
-        element.set(key, str(sum(case.find(tag) is not None for case in cases)))
+    elements = [ET.Element("testsuite", name=clean(name)) for name in suites]
+    for element, cases in zip(elements, suites.values(), strict=True):
+        element.extend(cases)
+    return document("dethrone trends", elements)

@@ -14,11 +14,11 @@ from dethrone.harness.core.clean import one_line
 from dethrone.harness.core.clock import Ns
 from dethrone.harness.core.deaths import telling_line
 from dethrone.harness.core.duration import show_duration
+from dethrone.harness.core.history import History, per_history
 from dethrone.harness.core.hoststate import ClockSkew, HostState
 from dethrone.harness.report.trigger_words import trigger_line
 
 if TYPE_CHECKING:
-    from dethrone.harness.core.history import History
     from dethrone.harness.engine.run.judgement import Judgement
 
 _VALUE_CHARS_MAX = 60
@@ -325,11 +325,9 @@ def _returned(event: ev.Return, history: History | None) -> str:
     return f"{what} {end}{said}"
 
 
+@per_history
 def _invokes(history: History) -> dict[int, ev.Invoke]:
-    cached: dict[int, ev.Invoke] | None = history.cache.get("report.invokes")
-    if cached is None:
-        cached = history.cache["report.invokes"] = {event.op: event for event in history.of(ev.Invoke)}
-    return cached
+    return {event.op: event for event in history.of(ev.Invoke)}
 
 
 def _observed(event: ev.Observed) -> str:

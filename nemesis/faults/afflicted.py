@@ -8,46 +8,31 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import msgspec
-
 from dethrone.harness.core.clock import Ns
 from dethrone.harness.core.hoststate import HostState
-from dethrone.harness.core.interfaces import ClusterView, FaultTraits
 from dethrone.harness.core.rng import Rng
 from dethrone.harness.core.schedule import PlannedFault
-from dethrone.nemesis import selectors
+from dethrone.nemesis.faults.kind import FaultKind
 from dethrone.nemesis.faults.processes import draw_victims
-from dethrone.nemesis.parameters import check_known, check_times
+from dethrone.nemesis.parameters import check_known
 
 Afflict = Callable[[Mapping[str, HostState], tuple[str, ...], Mapping[str, Any]], Mapping[str, HostState]]
 
 
-class Affliction(msgspec.Struct, frozen=True, kw_only=True):
+class Affliction(FaultKind, frozen=True, kw_only=True):
     """One kind. ``judge``: raises ConfigError for bad params; ``afflict``: (state, victims, params) → state.
 
     ``few``: a draw hits a minority at most; else any node. See ``dethrone.harness.core.interfaces.Fault``.
     """
 
-    kind: str
-    line: str
-    params: tuple[str, ...]
     judge: Callable[[Mapping[str, Any]], object]
     draws: Callable[[Rng, Ns], Mapping[str, Any]]
     afflict: Afflict
-    capabilities: frozenset[str]
-    traits: FaultTraits
     few: bool = True
 
-    def summary(self) -> str:
-        """One line for ``list faults``."""
-        return self.line
-
-    def check(self, fault: PlannedFault, *, nodes: int) -> None:
-        """Raise ConfigError for bad parameters, a bad selector or too many victims."""
-        check_known(self.kind, fault.params, self.params)
-        check_times(fault)
-        self.judge(fault.params)
-        selectors.check(fault.victims, nodes=nodes)
+    def check_values(self, params: Mapping[str, Any]) -> None:
+        """As the kind judges them."""
+        self.judge(params)
 
     def draw(self, rng: Rng, *, nodes: int, hold_ns: Ns, knobs: Mapping[str, Any]) -> PlannedFault:
         """Knobs: ``victims`` and the parameters; without any parameter, all are drawn."""
@@ -58,19 +43,8 @@ class Affliction(msgspec.Struct, frozen=True, kw_only=True):
             victims = draw_victims(rng, nodes) if self.few or rng.chance(1, 2) else "all"
         return PlannedFault(kind=self.kind, victims=victims, hold_ns=hold_ns, params=params)
 
-    def resolve(
-        self, fault: PlannedFault, view: ClusterView, rng: Rng
-    ) -> tuple[tuple[str, ...], Mapping[str, Any]] | str:
-        """Victims, with the parameters as planned; or why it cannot be done now."""
-        victims = selectors.resolve(selectors.parse(fault.victims), view, rng)
-        return victims if isinstance(victims, str) else (victims, dict(fault.params))
-
     def apply(
         self, state: Mapping[str, HostState], victims: tuple[str, ...], params: Mapping[str, Any]
     ) -> Mapping[str, HostState]:
         """``state`` with the victims afflicted."""
         return self.afflict(state, victims, params)
-
-    def needs(self) -> frozenset[str]:
-        """What hosts must be able to do."""
-        return self.capabilities

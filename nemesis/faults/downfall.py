@@ -10,43 +10,28 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import msgspec
-
 from dethrone.harness.core.clock import Ns
 from dethrone.harness.core.hoststate import DiskTrouble, HostState, Signal, with_more
-from dethrone.harness.core.interfaces import ClusterView, FaultTraits
 from dethrone.harness.core.rng import Rng
 from dethrone.harness.core.schedule import PlannedFault
-from dethrone.nemesis import selectors
+from dethrone.nemesis.faults.kind import FaultKind
 from dethrone.nemesis.faults.processes import draw_victims
-from dethrone.nemesis.parameters import check_known, check_times
+from dethrone.nemesis.parameters import check_known
 
 
-class Downfall(msgspec.Struct, frozen=True, kw_only=True):
+class Downfall(FaultKind, frozen=True, kw_only=True):
     """One kind. ``trouble``: params → what happens to the disk (raises ConfigError); ``draws``: params of a draw.
 
     See ``dethrone.harness.core.interfaces.Fault``.
     """
 
-    kind: str
-    line: str
     signal: Signal
-    params: tuple[str, ...]
     trouble: Callable[[Mapping[str, Any]], DiskTrouble | None]
     draws: Callable[[Rng], Mapping[str, Any]]
-    capabilities: frozenset[str]
-    traits: FaultTraits
 
-    def summary(self) -> str:
-        """One line for ``list faults``."""
-        return self.line
-
-    def check(self, fault: PlannedFault, *, nodes: int) -> None:
-        """Raise ConfigError for bad parameters, a bad selector or too many victims."""
-        check_known(self.kind, fault.params, self.params)
-        check_times(fault)
-        self.trouble(fault.params)
-        selectors.check(fault.victims, nodes=nodes)
+    def check_values(self, params: Mapping[str, Any]) -> None:
+        """They must make a trouble of the disk."""
+        self.trouble(params)
 
     def draw(self, rng: Rng, *, nodes: int, hold_ns: Ns, knobs: Mapping[str, Any]) -> PlannedFault:
         """Never more than a minority. Knobs: ``victims`` and the parameters."""
@@ -55,20 +40,9 @@ class Downfall(msgspec.Struct, frozen=True, kw_only=True):
         victims = knobs.get("victims") or draw_victims(rng, nodes)
         return PlannedFault(kind=self.kind, victims=victims, hold_ns=hold_ns, params=params)
 
-    def resolve(
-        self, fault: PlannedFault, view: ClusterView, rng: Rng
-    ) -> tuple[tuple[str, ...], Mapping[str, Any]] | str:
-        """Victims, with the parameters as planned; or why it cannot be done now."""
-        victims = selectors.resolve(selectors.parse(fault.victims), view, rng)
-        return victims if isinstance(victims, str) else (victims, dict(fault.params))
-
     def apply(
         self, state: Mapping[str, HostState], victims: tuple[str, ...], params: Mapping[str, Any]
     ) -> Mapping[str, HostState]:
         """``state`` with the victims down, and their disks as they will be found."""
         fallen = HostState(down=self.signal, disk=self.trouble(params))
         return with_more(state, dict.fromkeys(victims, fallen))
-
-    def needs(self) -> frozenset[str]:
-        """What hosts must be able to do."""
-        return self.capabilities

@@ -9,39 +9,28 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import msgspec
-
 from dethrone.harness.core.clock import Ns
 from dethrone.harness.core.errors import ConfigError
 from dethrone.harness.core.hoststate import HostState, Signal, with_more
-from dethrone.harness.core.interfaces import ClusterView, FaultTraits
 from dethrone.harness.core.quorum import minority
 from dethrone.harness.core.rng import Rng
 from dethrone.harness.core.schedule import PlannedFault
-from dethrone.nemesis import selectors
-from dethrone.nemesis.parameters import check_known, check_times
+from dethrone.nemesis.faults.kind import FaultKind
+from dethrone.nemesis.parameters import check_known
 
 
-class ProcessFault(msgspec.Struct, frozen=True, kw_only=True):
+class ProcessFault(FaultKind, frozen=True, kw_only=True):
     """One fault of the node process: ended by ``signal`` and held down, or frozen (None).
 
     See ``dethrone.harness.core.interfaces.Fault``.
     """
 
-    kind: str
-    line: str
+    capabilities: frozenset[str] = frozenset({"signals"})
     signal: Signal | None
-    traits: FaultTraits
-
-    def summary(self) -> str:
-        """One line for ``list faults``."""
-        return self.line
 
     def check(self, fault: PlannedFault, *, nodes: int) -> None:
         """Raise ConfigError for any parameter, a bad selector, too many victims, or a restart that is held."""
-        check_known(self.kind, fault.params, ())
-        check_times(fault)
-        selectors.check(fault.victims, nodes=nodes)
+        FaultKind.check(self, fault, nodes=nodes)
         if self.traits.lasts == "at-once" and fault.hold_ns:
             raise ConfigError(
                 f"the fault {self.kind!r} ends at once; a hold of {fault.hold_ns} ns makes no sense",
@@ -55,23 +44,12 @@ class ProcessFault(msgspec.Struct, frozen=True, kw_only=True):
         held_ns = 0 if self.traits.lasts == "at-once" else hold_ns
         return PlannedFault(kind=self.kind, victims=victims, hold_ns=held_ns)
 
-    def resolve(
-        self, fault: PlannedFault, view: ClusterView, rng: Rng
-    ) -> tuple[tuple[str, ...], Mapping[str, Any]] | str:
-        """Victims, without parameters; or why it cannot be done now."""
-        victims = selectors.resolve(selectors.parse(fault.victims), view, rng)
-        return victims if isinstance(victims, str) else (victims, {})
-
     def apply(
         self, state: Mapping[str, HostState], victims: tuple[str, ...], params: Mapping[str, Any]
     ) -> Mapping[str, HostState]:
         """``state`` with the victims down or frozen. Of two signals the harder one wins, in any order."""
         del params  # it has none
         return with_more(state, dict.fromkeys(victims, HostState(down=self.signal, frozen=self.signal is None)))
-
-    def needs(self) -> frozenset[str]:
-        """It needs an agent that may signal the node."""
-        return frozenset({"signals"})
 
 
 def draw_victims(rng: Rng, nodes: int) -> str:

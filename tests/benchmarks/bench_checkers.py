@@ -59,14 +59,13 @@ def table(rows: int) -> Columns:
         commit=at // 50,
         atomic=np.ones(rows, dtype=np.bool_),
     )
-    empty = columns(History([]))
-    return Columns(words, obs, empty.traced, empty.ops)
+    return Columns(words, obs)
 
 
 def fresh(one: Columns) -> Columns:
     """The same arrays without what was already derived from them."""
     fields = {name: getattr(one.observed, name) for name in ObservedColumns.__dataclass_fields__}
-    return Columns(one.words, ObservedColumns(**fields), one.traced, one.ops)
+    return Columns(one.words, ObservedColumns(**fields))
 
 
 def best_of(times: int, work: Callable[[], object]) -> float:

@@ -10,6 +10,7 @@ Every history goes through the real encoder and reader, so what a test judges is
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -289,8 +290,8 @@ class Tale:
         cuts = {(a, b) for a in inside for b in outside} | {(b, a) for a in inside for b in outside}
         return self.fault("partition", names, with_cuts(self.state, frozenset(cuts)), leader)
 
-    def one_way(self, cuts: list[tuple[str, str]], victims: str, leader: str = "") -> int:
-        return self.fault("partition", victims, with_cuts(self.state, frozenset(cuts)), leader)
+    def one_way(self, cuts: Iterable[Sequence[str]], victims: str, leader: str = "") -> int:
+        return self.fault("partition", victims, with_cuts(self.state, frozenset((a, b) for a, b in cuts)), leader)
 
     def kill(self, node: str, leader: str = "") -> int:
         self.process(node, "exited", code=-9)

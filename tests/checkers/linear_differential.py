@@ -21,7 +21,7 @@ from dethrone.checkers.linearizability import search as searching
 from dethrone.checkers.linearizability.decide import decide
 from dethrone.checkers.linearizability.search import Bounds, Fits, Stuck, by_frontiers
 from dethrone.checkers.models import model as make
-from dethrone.checkers.models.ops import Row, encode
+from dethrone.checkers.models.ops import Op, encode
 from tests.checkers import linear_oracle as oracle
 from tests.checkers import linear_random
 
@@ -50,7 +50,7 @@ def has_order(name, rows, *, strict, initial=None):
 
 def encoded(name, rows):
     """The same for the checkers."""
-    return encode([Row(**row) for row in rows], sets=name == "set")
+    return encode([Op(**row) for row in rows], sets=name == "set")
 
 
 def drawn(name, seed, number):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from dethrone.checkers.base import excuses
 from dethrone.checkers.coverage import CHECKER, obligations, shown_by_faults
+from dethrone.checkers.excuses import excuses
 from dethrone.checkers.failover import exposure, figures
 from dethrone.checkers.graph import timeline
 from dethrone.harness.core.clock import MS

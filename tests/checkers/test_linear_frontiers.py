@@ -8,14 +8,14 @@ import pytest
 from dethrone.checkers.linearizability import queues, zones
 from dethrone.checkers.linearizability.search import Bounds, Fits, GaveUp, Stuck, search
 from dethrone.checkers.models import model
-from dethrone.checkers.models.ops import Row, encode
+from dethrone.checkers.models.ops import Op, encode
 from tests.benchmarks.linear_histories import rows
 from tests.checkers.linear_differential import frontiers
 
 
 def history(kind, *, n=200, clients=6, unknown=0.0, violation=False, seed=0):
     return encode(
-        [Row(**row) for row in rows(kind, n, clients=clients, unknown=unknown, violation=violation, seed=seed)]
+        [Op(**row) for row in rows(kind, n, clients=clients, unknown=unknown, violation=violation, seed=seed)]
     )
 
 

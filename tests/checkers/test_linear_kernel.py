@@ -18,7 +18,7 @@ from dethrone.checkers.linearizability.compact import compact
 from dethrone.checkers.linearizability.decide import decide
 from dethrone.checkers.linearizability.search import Bounds, Fits, GaveUp, Stuck, by_frontiers, search
 from dethrone.checkers.models import model
-from dethrone.checkers.models.ops import Row, encode
+from dethrone.checkers.models.ops import Op, encode
 from tests.benchmarks.linear_histories import rows
 from tests.checkers.linear_differential import drawn, encoded, frontiers
 
@@ -27,7 +27,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def history(n=300, *, clients=6, unknown=0.0, violation=False):
     made = rows("cas", n, clients=clients, unknown=unknown, violation=violation, seed=3)
-    return encode([Row(**row) for row in made])
+    return encode([Op(**row) for row in made])
 
 
 def compiled():
@@ -90,7 +90,7 @@ def test_the_kernel_stops_at_its_bounds_and_says_how_far_it_came():
 
 
 def test_too_many_open_at_once_is_left_to_the_plain_search():
-    open_at_once = [Row(f="write", process=at, value=at % 3, call=at, ret=1000 + at) for at in range(kernel.SLOTS + 1)]
+    open_at_once = [Op(f="write", process=at, value=at % 3, call=at, ret=1000 + at) for at in range(kernel.SLOTS + 1)]
     ops, judged = encode(open_at_once), model("register")
     assert fast.search(ops, judged, Bounds(), engine=fast.plain) is None
     assert isinstance(search(ops, judged, Bounds()), Fits)
@@ -98,10 +98,10 @@ def test_too_many_open_at_once_is_left_to_the_plain_search():
 
 def test_unknown_operations_that_nobody_needs_are_left_out():
     made = [
-        Row(f="write", process=0, value=1, call=0, ret=1),
-        Row(f="write", process=1, value=2, call=2, status="info"),
-        Row(f="write", process=2, value=3, call=3, status="info"),
-        Row(f="read", process=0, output=2, call=4, ret=5),
+        Op(f="write", process=0, value=1, call=0, ret=1),
+        Op(f="write", process=1, value=2, call=2, status="info"),
+        Op(f="write", process=2, value=3, call=3, status="info"),
+        Op(f="read", process=0, output=2, call=4, ret=5),
     ]
     arrays = compact(encode(made), model("register"), (0,))
     assert arrays is not None
@@ -116,8 +116,8 @@ def test_small_histories_are_judged_without_numba():
     program = (
         "import sys; from dethrone.checkers.linearizability.decide import decide; from dethrone.checkers.models import "
         "model; "
-        "from dethrone.checkers.models.ops import Row, encode; "
-        "made = [Row(f='cas', process=0, value=(at, at + 1), call=2 * at, ret=2 * at + 1) for at in range(500)]; "
+        "from dethrone.checkers.models.ops import Op, encode; "
+        "made = [Op(f='cas', process=0, value=(at, at + 1), call=2 * at, ret=2 * at + 1) for at in range(500)]; "
         "print(decide(encode(made), model('cas-register', initial=0)).outcome, 'numba' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False)
@@ -149,12 +149,12 @@ def test_room_for_configurations_grows_without_changing_the_answer():
 
 def test_an_old_answer_after_a_write_is_proven_by_the_two():
     made = [
-        Row(f="write", process=0, value=1, call=0, ret=1),
-        Row(f="write", process=1, value=1, call=2, ret=3),
-        *(Row(f="read", process=2, output=1, call=4 + 2 * at, ret=5 + 2 * at) for at in range(5)),
-        Row(f="write", process=1, value=2, call=20, ret=21),
-        Row(f="read", process=0, output=1, call=22, ret=23),
-        Row(f="write", process=1, value=2, call=24, ret=25),
+        Op(f="write", process=0, value=1, call=0, ret=1),
+        Op(f="write", process=1, value=1, call=2, ret=3),
+        *(Op(f="read", process=2, output=1, call=4 + 2 * at, ret=5 + 2 * at) for at in range(5)),
+        Op(f="write", process=1, value=2, call=20, ret=21),
+        Op(f="read", process=0, output=1, call=22, ret=23),
+        Op(f="write", process=1, value=2, call=24, ret=25),
     ]
     (violation,) = decide(encode(made), model("register")).violations
     assert violation.ops == (7, 8)
@@ -162,16 +162,16 @@ def test_an_old_answer_after_a_write_is_proven_by_the_two():
 
 def test_an_old_answer_is_no_proof_where_somebody_may_have_written_it_again():
     made = [
-        Row(f="write", process=0, value=1, call=0, ret=1),
-        Row(f="write", process=1, value=1, call=2, status="info"),
-        Row(f="write", process=2, value=2, call=4, ret=5),
-        Row(f="read", process=0, output=1, call=6, ret=7),
+        Op(f="write", process=0, value=1, call=0, ret=1),
+        Op(f="write", process=1, value=1, call=2, status="info"),
+        Op(f="write", process=2, value=2, call=4, ret=5),
+        Op(f="read", process=0, output=1, call=6, ret=7),
     ]
     assert decide(encode(made), model("register")).outcome == "pass"
     again = [
         *made,
-        Row(f="write", process=2, value=2, call=8, ret=9),
-        Row(f="read", process=0, output=1, call=10, ret=11),
+        Op(f="write", process=2, value=2, call=8, ret=9),
+        Op(f="read", process=0, output=1, call=10, ret=11),
     ]
     (violation,) = decide(encode(again), model("register")).violations
     assert len(violation.ops) > 2

@@ -14,7 +14,7 @@ from dethrone.checkers.linearizability import decide as door
 from dethrone.checkers.linearizability.answer import Budget
 from dethrone.checkers.linearizability.decide import decide
 from dethrone.checkers.models import model
-from dethrone.checkers.models.ops import Row, encode
+from dethrone.checkers.models.ops import Op, encode
 from dethrone.harness.core.errors import ConfigError, HistoryError
 from tests.checkers.linear_differential import MODELS, difference, run
 
@@ -33,7 +33,7 @@ def told(*ops, sets=False):
         output = values if sets and f == "read" else values[-1] if values and not asked else None
         if f in ("contains", "remove", "add") and len(values) > 1:
             output = values[1] == "yes"
-        rows.append(Row(f=f, process=number, value=value, output=output, call=call, ret=ret, status=status))
+        rows.append(Op(f=f, process=number, value=value, output=output, call=call, ret=ret, status=status))
     return encode(rows, sets=sets)
 
 
@@ -157,11 +157,11 @@ def test_an_unset_register_reads_nil_or_what_it_began_with():
 
 
 def test_numbers_are_equal_as_numbers_and_nothing_else_is():
-    rows = [Row(f="write", value=1, call=0, ret=1), Row(f="read", output=1.0, call=2, ret=3)]
+    rows = [Op(f="write", value=1, call=0, ret=1), Op(f="read", output=1.0, call=2, ret=3)]
     assert decide(encode(rows), model("register")).outcome == "pass"
-    rows[1] = Row(f="read", output=True, call=2, ret=3)
+    rows[1] = Op(f="read", output=True, call=2, ret=3)
     assert decide(encode(rows), model("register")).outcome == "fail"
-    rows[1] = Row(f="read", output="1", call=2, ret=3)
+    rows[1] = Op(f="read", output="1", call=2, ret=3)
     assert decide(encode(rows), model("register")).outcome == "fail"
 
 
@@ -223,8 +223,8 @@ def test_a_search_out_of_memory_says_so():
 
 
 def test_one_bad_key_among_many_is_named_and_the_others_are_judged():
-    rows = [Row(f="write", key=f"k{k}", value=k, call=4 * k, ret=4 * k + 1) for k in range(100)]
-    rows += [Row(f="read", key=f"k{k}", output=k if k != 7 else None, call=1000 + k, ret=2000 + k) for k in range(100)]
+    rows = [Op(f="write", key=f"k{k}", value=k, call=4 * k, ret=4 * k + 1) for k in range(100)]
+    rows += [Op(f="read", key=f"k{k}", output=k if k != 7 else None, call=1000 + k, ret=2000 + k) for k in range(100)]
     answer = decide(encode(rows), model("kv"))
     assert answer.outcome == "fail"
     assert answer.objects == 100
@@ -235,18 +235,18 @@ def test_one_bad_key_among_many_is_named_and_the_others_are_judged():
 @pytest.mark.parametrize(
     ("row", "words"),
     [
-        (Row(f="jump", call=0, ret=1), "unknown kind: 'jump'"),
-        (Row(f="read", call=3, ret=1), "returned (1) before it was called (3)"),
-        (Row(f="read", call=3), "is ok but has no return"),
-        (Row(f="cas", value=3, call=0, ret=1), "needs [expected, new]"),
-        (Row(f="enqueue", call=0, ret=1), "enqueues nothing"),
-        (Row(f="contains", value=1, output=3, call=0, ret=1), "neither true nor false"),
-        (Row(f="txn", value=[["x", 1, 2]], call=0, ret=1), "not [r | w, key, value]"),
+        (Op(f="jump", call=0, ret=1), "unknown kind: 'jump'"),
+        (Op(f="read", call=3, ret=1), "returned (1) before it was called (3)"),
+        (Op(f="read", call=3), "is ok but has no return"),
+        (Op(f="cas", value=3, call=0, ret=1), "needs [expected, new]"),
+        (Op(f="enqueue", call=0, ret=1), "enqueues nothing"),
+        (Op(f="contains", value=1, output=3, call=0, ret=1), "neither true nor false"),
+        (Op(f="txn", value=[["x", 1, 2]], call=0, ret=1), "not [r | w, key, value]"),
     ],
 )
 def test_an_operation_without_sense_is_an_error_with_its_number(row, words):
     with pytest.raises(HistoryError) as error:
-        encode([Row(f="read", call=0, ret=1), row])
+        encode([Op(f="read", call=0, ret=1), row])
     assert words in str(error.value)
     assert "operation 1" in str(error.value)
 

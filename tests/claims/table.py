@@ -1,46 +1,30 @@
-"""All claims of all protocols, and the packaged table of them: ``clusters/systems/claims.json``.
+"""The claims of all protocols: the packaged table ``clusters/systems/claims.json``, in which each is stated once.
 
-    python -m tests.claims.table        write the table again
+    python -m tests.claims.table        find the tests of the claims again, and write their names
 
-Each module of this directory that has ``CLAIMS`` is taken, and the test of a claim is found by its name.
+The test of a claim is found by its name. A *flip* is a build of the core that breaks the very rule of the claim; with
+it the claim's test must turn red. The flips of a protocol are in ``flips/PROTOCOL.py``, its tests in
+``test_PROTOCOL.py``.
 """
 
 from __future__ import annotations
 
-import importlib
 import re
 from pathlib import Path
 
 import msgspec
 
 from dethrone.clusters.systems.claims import Row
-from tests.claims.claim import Claim
 
 HERE = Path(__file__).resolve().parent
 TABLE = HERE.parents[1] / "clusters" / "systems" / "claims.json"
 _TEST = re.compile(r"^def (test_claim_(\d+|[a-z]+)_(\d+)_\w+)\(", re.MULTILINE)
-_STATED = re.compile(r"^CLAIMS\b", re.MULTILINE)
-
-DOCUMENTARY = (
-    Claim(
-        number="1-50",
-        kind="architecture",
-        system="other products",
-        text="Which product uses which algorithm: Kafka went from ZooKeeper to Raft, MongoDB from the bully algorithm"
-        " to Raft, etcd is built on Raft, MySQL's group replication and Chubby on Paxos, ZooKeeper on its own ZAB.",
-        level="documentation",
-    ),
-)
-"""Claims about no protocol of ours: there is nothing to run."""
 
 
-def gather() -> tuple[Claim, ...]:
-    """Every claim of every protocol, and the documentary ones, by number."""
-    found: list[Claim] = list(DOCUMENTARY)
-    for file in sorted(HERE.glob("*.py")):
-        if _STATED.search(file.read_text(encoding="utf-8")):
-            found += importlib.import_module(f"tests.claims.{file.stem}").CLAIMS
-    return tuple(sorted(found, key=lambda claim: (_place(claim.number), claim.system)))
+def claims(system: str | None = None) -> list[Row]:
+    """Every claim, or those of one system, in order."""
+    rows = msgspec.json.decode(TABLE.read_bytes(), type=list[Row])
+    return [row for row in rows if system in (None, row.system)]
 
 
 def named_tests(folder: Path = HERE) -> dict[str, str]:
@@ -52,31 +36,22 @@ def named_tests(folder: Path = HERE) -> dict[str, str]:
     return out
 
 
-def row(claim: Claim, tests: dict[str, str]) -> Row:
-    """The claim as the table has it."""
+def with_test(claim: Row, tests: dict[str, str]) -> Row:
+    """The claim with the test that is there now."""
     test = tests.get(claim.number, "")
     untested = "documentation" if claim.level == "documentation" else "no test"
-    return Row(
-        number=claim.number,
-        kind=claim.kind,
-        system=claim.system,
-        text=claim.text,
-        level=claim.level,
-        flip=claim.flip or "",
-        test=test,
-        status="tested" if test else untested,
-    )
+    return msgspec.structs.replace(claim, test=test, status="tested" if test else untested)
 
 
 def table() -> bytes:
-    """The packaged table, byte by byte."""
+    """The packaged table, byte by byte: numbered sources first, then those with a name, such as ``ZAB-1``."""
     tests = named_tests()
-    lines = ",\n".join(msgspec.json.encode(row(claim, tests)).decode() for claim in gather())
+    rows = sorted((with_test(claim, tests) for claim in claims()), key=lambda row: (_place(row.number), row.system))
+    lines = ",\n".join(msgspec.json.encode(row).decode() for row in rows)
     return f"[\n{lines}\n]\n".encode()
 
 
 def _place(number: str) -> tuple[bool, int, str, int]:
-    """Numbered sources first, then those with a name, such as ``ZAB-1``."""
     source, _, place = number.rpartition("-")
     named = not source.isdigit()
     return named, 0 if named else int(source), source, int(place)

@@ -6,8 +6,6 @@ import pytest
 
 from dethrone.clusters.targets.bully import messages as m
 from dethrone.harness.core.clock import MS
-from tests.claims.bully import CLAIMS
-from tests.claims.flips.bully import FLIPS
 from tests.clusters.bully.spec import World
 
 FIVE = ("n1", "n2", "n3", "n4", "n5")
@@ -128,9 +126,3 @@ def test_claim_bu_8_one_leader_remains_after_a_heal(variant):
     world.run(5_000)
     assert world.with_role("COORDINATOR") == ["n5"]
     assert followed(world) == {"n5": list(FIVE)}
-
-
-def test_every_claim_has_its_test_and_every_flip_its_variant():
-    numbers = {f"BU-{name.split('_')[3]}" for name in globals() if name.startswith("test_claim_bu_")}
-    assert numbers == {claim.number for claim in CLAIMS}
-    assert {claim.flip for claim in CLAIMS} == set(FLIPS)

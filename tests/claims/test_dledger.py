@@ -6,11 +6,7 @@ import pytest
 
 from dethrone.clusters.targets.dledger import messages as m
 from dethrone.clusters.targets.dledger.messages import HeartBeatRequest, VoteRequest
-from dethrone.clusters.targets.dledger.rules import Rules
 from dethrone.harness.core.clock import MS
-from tests.claims.claim import Claim
-from tests.claims.dledger import CLAIMS
-from tests.claims.flips.dledger import FLIPS
 from tests.clusters.dledger.spec import One, World, disk
 
 
@@ -25,20 +21,6 @@ def decided(members, *answers, variant=None, term=0, **prepared):
     if one.node.waits is not None:
         one.run(3000)
     return one, one.notes("campaign_result")[0]
-
-
-def test_every_claim_is_stated_once_and_has_its_flip():
-    assert [claim.number for claim in CLAIMS] == [f"0-{n}" for n in range(2, 43)]
-    assert all(isinstance(claim, Claim) and claim.system == "dledger" for claim in CLAIMS)
-    assert {claim.flip for claim in CLAIMS if claim.flip} == set(FLIPS)
-    assert all(claim.flip for claim in CLAIMS if claim.kind == "safety")
-
-
-def test_a_flip_overrides_one_rule():
-    for name, rules in FLIPS.items():
-        changed = {key for key in vars(rules) if not key.startswith("_")}
-        assert len(changed) == 1, name
-        assert changed <= set(vars(Rules)), name
 
 
 @pytest.mark.claim("0-2", flip="flip-0-2")

@@ -7,12 +7,9 @@ import pytest
 from dethrone.clusters.targets.client_api import Append
 from dethrone.clusters.targets.joyqueue.messages import AppendEntriesResponse, NullAnswer, VoteRequest
 from dethrone.clusters.targets.joyqueue.node import Node
-from dethrone.clusters.targets.joyqueue.rules import Rules
 from dethrone.clusters.targets.joyqueue.storage import TOPIC
 from dethrone.harness.core.clock import MS, SECOND
 from dethrone.harness.core.machine import Await, Send
-from tests.claims.flips.joyqueue import FLIPS
-from tests.claims.joyqueue import CLAIMS
 from tests.clusters.joyqueue.spec import One, World
 from tests.world.effects import names, note, sent, timers
 
@@ -32,19 +29,6 @@ def wait_for_expiry(one, out):
         if "election_timeout" in names(out):
             return out
     raise AssertionError("the election timer never expires")
-
-
-def test_every_claim_has_a_test_and_every_flip_a_claim():
-    tested = {name.split("_")[3] for name in globals() if name.startswith("test_claim_2_")}
-    assert tested == {claim.number.split("-")[1] for claim in CLAIMS} == {str(n) for n in range(1, 23)}
-    assert {claim.flip for claim in CLAIMS} == set(FLIPS)
-
-
-def test_a_flip_overrides_one_rule():
-    for name, rules in FLIPS.items():
-        changed = {key for key in vars(rules) if not key.startswith("_")}
-        assert len(changed) == 1, name
-        assert changed <= set(vars(Rules)), name
 
 
 @pytest.mark.claim("2-1", flip="flip-2-1")

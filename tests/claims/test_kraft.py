@@ -23,8 +23,6 @@ from dethrone.clusters.targets.kraft.target import TARGET
 from dethrone.harness.core.clock import MS
 from dethrone.harness.core.machine import Note, Send
 from dethrone.harness.core.rng import Rng
-from tests.claims.flips.kraft import FLIPS
-from tests.claims.kraft import CLAIMS
 from tests.clusters.kraft.spec import NO, A, B, C, One, World, begin, change, disk, granted, records, refused, vote
 from tests.world.effects import answer, names, sent
 
@@ -42,12 +40,6 @@ def uniform(draws, lo, hi):
         below, upto = (draw - lo) / size, (draw - lo + 1) / size
         worst = max(worst, (i + 1) / n - upto, below - i / n)
     return worst < 1.63 / sqrt(n)
-
-
-def test_the_claims_are_numbered_without_a_gap_and_every_flip_breaks_one():
-    assert [one.number for one in CLAIMS] == [f"4-{n}" for n in range(1, 33)]
-    assert {one.flip for one in CLAIMS if one.flip} == set(FLIPS)
-    assert all(one.flip for one in CLAIMS if one.kind == "safety")
 
 
 @claim(1, flip=False)

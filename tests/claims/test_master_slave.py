@@ -9,8 +9,6 @@ from dethrone.clusters.targets.client_api import Get, NotLeader, Ok
 from dethrone.clusters.targets.master_slave import messages as m
 from dethrone.clusters.targets.master_slave.knobs import DEPLOYMENTS
 from dethrone.clusters.targets.master_slave.target import TARGET
-from tests.claims.flips.master_slave import FLIPS
-from tests.claims.master_slave import CLAIMS
 from tests.clusters.dledger.spec import World
 from tests.clusters.master_slave.spec import cluster, promote, routes, scaled, send, slaves, values
 
@@ -141,9 +139,3 @@ def test_claim_1_9_the_new_architecture_elects_and_this_one_has_nothing_to_elect
     (old,) = world.with_role()
     world.kill(old)
     assert world.run(120_000, until=lambda: any(name != old for name in world.with_role()))
-
-
-def test_every_claim_has_its_test_and_every_flip_its_variant():
-    numbers = {name.split("_")[2] + "-" + name.split("_")[3] for name in globals() if name.startswith("test_claim_")}
-    assert numbers == {claim.number for claim in CLAIMS}
-    assert {claim.flip for claim in CLAIMS if claim.flip} == set(FLIPS)

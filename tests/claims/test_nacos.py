@@ -23,8 +23,6 @@ from dethrone.clusters.targets.nacos.messages import (
 from dethrone.harness.core.clock import MS
 from dethrone.harness.core.machine import SetTimer
 from tests.claims.distributions import uniform
-from tests.claims.flips.nacos import FLIPS
-from tests.claims.nacos import CLAIMS
 from tests.clusters.nacos.spec import One, World
 
 
@@ -351,9 +349,3 @@ def test_claim_3_32_permanent_items_are_published_by_this_protocol_and_lie_on_ev
     world.run(50)
     for name in world.names:
         assert world.boxes[name].disk.shown.get("data/naming/data/public/x") == b'{"key":"x","value":7,"timestamp":1}'
-
-
-def test_every_claim_of_the_source_is_data_and_has_a_flip():
-    assert [one.number for one in CLAIMS] == [f"3-{n}" for n in range(1, 33)]
-    assert {one.flip for one in CLAIMS} == set(FLIPS)
-    assert {one.system for one in CLAIMS} == {"nacos"}

@@ -8,8 +8,6 @@ from dethrone.clusters.targets.client_api import Append, Ok
 from dethrone.clusters.targets.client_api import Propose as Want
 from dethrone.clusters.targets.paxos.messages import Accepted, Nack, Prepare, Promise, Propose
 from dethrone.harness.core.rng import Rng
-from tests.claims.flips.paxos import FLIPS
-from tests.claims.paxos import CLAIMS
 from tests.clusters.paxos.spec import One, World, bodies, play, stored, val
 from tests.world.chaos import drawn
 from tests.world.effects import answer, replies, sent
@@ -218,11 +216,3 @@ def test_claim_1_49_each_instance_is_decided_by_itself(variant):
     log = World("ABC", variant=variant)
     assert [log.ask(name, Append("k", n)).index for n, name in enumerate("ABC")] == [1, 2, 3]
     assert log.read("A") == [0, 1, 2]
-
-
-def test_every_claim_has_its_test_and_its_flip():
-    numbers = [one.number for one in CLAIMS]
-    assert numbers == [f"1-{n}" for n in range(33, 50)]
-    tests = {name.split("_")[3] for name in globals() if name.startswith("test_claim_1_")}
-    assert {f"1-{n}" for n in tests} == set(numbers)
-    assert {one.flip for one in CLAIMS} == set(FLIPS)

@@ -11,8 +11,6 @@ from dethrone.harness.core.clock import MS, SECOND
 from dethrone.harness.core.machine import Await, Disk, Send, Write
 from dethrone.harness.core.rng import Rng
 from tests.claims.distributions import uniform
-from tests.claims.flips.raft import FLIPS
-from tests.claims.raft import CLAIMS
 from tests.clusters.raft.spec import One, World, entries, heartbeat
 from tests.clusters.raft.test_sequences import win
 from tests.world.chaos import drawn, play
@@ -262,8 +260,3 @@ def test_claim_1_32_followers_drop_what_follows_the_last_common_entry(variant):
         world.mend()
         assert world.run(5000, until=lambda world=world: world.converged())
         assert world.judge.logs_match()
-
-
-def test_every_claim_about_raft_is_data_and_has_a_flip():
-    assert [one.number for one in CLAIMS] == [f"1-{n}" for n in range(15, 33)]
-    assert {one.flip for one in CLAIMS} == set(FLIPS)

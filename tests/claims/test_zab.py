@@ -23,9 +23,10 @@ from dethrone.clusters.targets.zab.messages import (
 from dethrone.clusters.targets.zab.target import TARGET
 from dethrone.harness.core.clock import MS
 from tests.claims.flips.zab import FLIPS
-from tests.claims.zab import CLAIMS
+from tests.claims.table import claims
 from tests.clusters.zab.spec import World
 
+CLAIMS = claims("zab")
 FLIP = {one.number: one.flip for one in CLAIMS}
 
 

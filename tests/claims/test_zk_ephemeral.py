@@ -6,8 +6,6 @@ import pytest
 
 from dethrone.clusters.targets.client_api import Append, Get, NotLeader
 from dethrone.clusters.targets.zk_ephemeral import messages as m
-from tests.claims.flips.zk_ephemeral import FLIPS
-from tests.claims.zk_ephemeral import CLAIMS
 from tests.clusters.zk_ephemeral.spec import One, World
 from tests.world.effects import replies
 
@@ -89,9 +87,3 @@ def test_claim_1_14_exactly_one_creation_succeeds_that_node_leads_and_the_others
         assert len(won) == 1
         assert world.with_role() == [won[0]["owner"]]
         assert {world.boxes[name].status().leader for name in followers(world)} == {won[0]["owner"]}
-
-
-def test_every_claim_has_its_test_and_every_flip_its_variant():
-    numbers = {name.split("_")[2] + "-" + name.split("_")[3] for name in globals() if name.startswith("test_claim_")}
-    assert numbers == {claim.number for claim in CLAIMS}
-    assert {claim.flip for claim in CLAIMS if claim.flip} == set(FLIPS)

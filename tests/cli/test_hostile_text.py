@@ -120,7 +120,7 @@ def test_stored_secrets_are_in_one_file_that_others_cannot_read_and_replays_find
     assert dict(plan.knobs) == settings
     (tmp_path / "r").mkdir()
     store_plan(tmp_path / "r", plan, options)
-    course = Course(options, draft(options, seed=1), tmp_path / "r", Silence(), run_id="r")
+    course = Course(options, draft(options, seed=1), tmp_path / "r", Silence(), run_id="r", checkers={})
     course.store(store.REALISED, {"seed": 1, "faults": []})
     result = course.result(0)
     told = [path.read_text() for path in (tmp_path / "r").iterdir() if path.name != store.SECRETS]

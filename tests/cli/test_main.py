@@ -121,13 +121,16 @@ def test_a_folder_named_like_one_of_the_repository_is_nobodys_business(call, tmp
     assert call("run", "raft", "--show-config").exit_code == 0
 
 
-@pytest.mark.parametrize("what", ["systems", "faults", "checkers", "workloads", "variants", "strategies"])
+@pytest.mark.parametrize(
+    "what", ["systems", "faults", "checkers", "workloads", "variants", "strategies", "triggers", "models", "claims"]
+)
 def test_lists_show_names_and_where_they_come_from(call, what):
     done = call("list", what, "--json")
     assert done.exit_code == 0
     value = json.loads(done.stdout)
     assert value["rows"]
     assert all(row["from"].startswith("dethrone ") for row in value["rows"])
+    assert "cannot be used" not in done.stdout
     assert call("list", what).stdout.strip()
 
 

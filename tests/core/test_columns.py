@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from dethrone.harness.core.clock import Span
 from dethrone.harness.core.columns import Dictionary, changes, columns, observed_columns
-from dethrone.harness.core.events import Invoke, Observed, Return, Traced
+from dethrone.harness.core.events import Observed
 from dethrone.harness.core.history import History
 
 
@@ -42,28 +42,6 @@ def test_unknown_values_are_minus_one():
 def test_columns_are_built_once_a_history():
     history = History([poll(0)])
     assert columns(history) is columns(history)
-
-
-def test_an_operation_is_one_row_with_its_first_return():
-    history = History(
-        [
-            Invoke(seq=0, t=5, op=7, process=1, f="append", value=["k", 1], target="n1"),
-            Invoke(seq=1, t=6, op=8, process=2, f="read", value="k", target="n2"),
-            Return(seq=2, t=9, op=7, status="ok"),
-            Return(seq=3, t=10, op=7, status="fail"),
-        ]
-    )
-    ops = columns(history).ops
-    assert ops.status.tolist() == [0, 3]
-    assert ops.returned.tolist() == [9, -1]
-
-
-def test_traces_keep_their_own_order_fields():
-    trace = Traced(
-        seq=0, t=3, span=Span(1, 2), node="n1", incarnation=2, n=9, name="vote", term=4, role="", source="shell"
-    )
-    table = columns(History([trace])).traced
-    assert (table.n.tolist(), table.term.tolist(), table.shell.tolist()) == ([9], [4], [True])
 
 
 def test_numbers_beyond_64_bits_are_cut_not_raised():

@@ -11,6 +11,7 @@ import pytest
 
 from tests import load_generator
 from tests.load_generator import Load
+from tests.waiting import until
 
 
 def running(pid):
@@ -24,13 +25,6 @@ def children(pid):
     return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
-def eventually(holds, limit_s=20.0):
-    deadline = time.monotonic() + limit_s
-    while not holds() and time.monotonic() < deadline:
-        time.sleep(0.01)
-    return holds()
-
-
 def test_every_kind_of_worker_runs_within_the_block_and_none_behind_it(tmp_path):
     with Load(cpu=1, fsync=1, memory_mib=1, limit_s=30, directory=tmp_path) as load:
         assert load.alive == 3
@@ -42,19 +36,19 @@ def test_every_kind_of_worker_runs_within_the_block_and_none_behind_it(tmp_path)
 
 def test_workers_end_at_their_deadline():
     with Load(cpu=1, limit_s=0.3) as load:
-        assert eventually(lambda: load.alive == 0)
+        assert until(lambda: load.alive == 0)
 
 
 def test_workers_end_when_whoever_started_them_is_killed(tmp_path):
     words = [sys.executable, load_generator.__file__, "--cpu", "1", "--fsync", "1", "--for", "60"]
     parent = subprocess.Popen([*words, "--in", str(tmp_path)])
     try:
-        assert eventually(lambda: len(children(parent.pid)) == 2)
+        assert until(lambda: len(children(parent.pid)) == 2)
         workers = children(parent.pid)
     finally:
         parent.kill()
         parent.wait()
-    assert eventually(lambda: not any(running(worker) for worker in workers))
+    assert until(lambda: not any(running(worker) for worker in workers))
 
 
 def test_a_load_without_a_limit_is_refused():

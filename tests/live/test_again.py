@@ -5,16 +5,11 @@ Real runs differ from one to the next, so what is asserted is a rate, which is p
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 
+from tests.command import told
+
 pytestmark = pytest.mark.docker
-DETHRONE = Path(sys.executable).with_name("dethrone")
 RUNS = 3
 
 LOST = """
@@ -56,12 +51,9 @@ BUGS = {
 
 def dethrone(state, *words):
     """The JSON object, and the exit code."""
-    env = {**os.environ, "DETHRONE_STATE_DIR": str(state)}
-    done = subprocess.run([DETHRONE, *words, "--json"], env=env, capture_output=True, check=False)
-    assert done.stdout, done.stderr.decode()
-    value = json.loads(done.stdout)
+    value, code = told(state, *words)
     assert not value.get("trouble"), value["trouble"]
-    return value, done.returncode
+    return value, code
 
 
 def failing_run(tmp_path, state, bug, backend):
@@ -104,11 +96,11 @@ def test_a_failing_run_fails_in_the_other_world_too(tmp_path, state, bug, here, 
 
 def test_a_real_run_is_re_executed_step_by_step_and_shows_where_its_rule_is_broken(tmp_path, state):
     out = failing_run(tmp_path, state, "45-acks-after-local-append", "docker")
-    told = [dethrone(state, "replay", out, "--node", node, "--incarnation", "1") for node in ("n1", "n2", "n3")]
-    assert all(value["steps"] > 100 and code == 0 for value, code in told)
-    differs = [value["differs"] for value, _ in told if value["differs"]]
+    runs = [dethrone(state, "replay", out, "--node", node, "--incarnation", "1") for node in ("n1", "n2", "n3")]
+    assert all(value["steps"] > 100 and code == 0 for value, code in runs)
+    differs = [value["differs"] for value, _ in runs if value["differs"]]
     print(
-        f"{sum(value['steps'] for value, _ in told)} steps, every effect as it was; {len(differs)} nodes broke the rule"
+        f"{sum(value['steps'] for value, _ in runs)} steps, every effect as it was; {len(differs)} nodes broke the rule"
     )
     assert differs
     for one in differs:

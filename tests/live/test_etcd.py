@@ -1,30 +1,23 @@
 """A real system on real clusters: etcd passes, and an etcd that an operator has ruined does not."""
 
-import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests.command import told
+
 pytestmark = [pytest.mark.docker, pytest.mark.system]
-DETHRONE = Path(sys.executable).with_name("dethrone")
 UNSAFE = Path(__file__).parent.parent / "systems_unsafe"
 
 
 def run(tmp_path, state, *words, **environment):
-    env = {**os.environ, "DETHRONE_STATE_DIR": str(state), **environment}
-    done = subprocess.run(
-        [DETHRONE, "run", *words, "--json", "--out", tmp_path / "run"], env=env, capture_output=True, check=False
-    )
-    return done.returncode, json.loads(done.stdout)
+    return told(state, "run", *words, "--out", tmp_path / "run", **environment)
 
 
 @pytest.mark.nightly("75 s of faults; another test runs etcd under faults")
 def test_etcd_passes_and_what_it_cannot_show_is_not_applicable(tmp_path, state):
     words = ("etcd", "--nodes", "3", "--faults", "partition,kill", "--time-limit", "75s", "--seed", "2")
-    code, result = run(tmp_path, state, *words)
+    result, code = run(tmp_path, state, *words)
     assert result["trouble"] == []
     assert (code, result["verdict"]) == (0, "pass")
     verdicts = {name: found["verdict"] for name, found in result["checkers"].items()}
@@ -36,7 +29,7 @@ def test_etcd_passes_and_what_it_cannot_show_is_not_applicable(tmp_path, state):
 
 def test_transactions_over_several_keys_of_etcd_are_serializable_in_real_time(tmp_path, state):
     faults = ("--faults", "kill,pause", "--nemesis-interval", "4s", "--time-limit", "20s")
-    _, result = run(tmp_path, state, "etcd", "--nodes", "3", "--workload", "list-append", *faults, "--seed", "3")
+    result, _ = run(tmp_path, state, "etcd", "--nodes", "3", "--workload", "list-append", *faults, "--seed", "3")
     assert result["trouble"] == []
     assert result["verdict"] != "fail"
     found = result["checkers"]["list-append"]
@@ -47,7 +40,7 @@ def test_transactions_over_several_keys_of_etcd_are_serializable_in_real_time(tm
 @pytest.mark.nightly("a DLedger whose disks keep nothing stands for ruined systems")
 def test_etcd_of_which_one_member_is_restarted_with_force_new_cluster_does_not_pass(tmp_path, state):
     words = ("etcd-unsafe", "--schedule", str(UNSAFE / "restart_n1.json"), "--time-limit", "45s", "--seed", "1")
-    code, result = run(tmp_path, state, *words, PYTHONPATH=str(UNSAFE))
+    result, code = run(tmp_path, state, *words, PYTHONPATH=str(UNSAFE))
     assert result["trouble"] == []
     assert (code, result["verdict"]) == (1, "fail")
     failing = {name for name, found in result["checkers"].items() if found["verdict"] == "fail"}

@@ -3,16 +3,13 @@
 Kafka on such disks takes longer: it is an item of ``make accept``.
 """
 
-import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests.command import told
+
 pytestmark = [pytest.mark.docker, pytest.mark.system]
-DETHRONE = Path(sys.executable).with_name("dethrone")
 HERE = Path(__file__).parent
 UNSAFE = HERE.parent / "systems_unsafe"
 
@@ -27,14 +24,7 @@ DLEDGER_QUICK = tuple(
 
 
 def run(tmp_path, state, *words, **environment):
-    env = {**os.environ, "DETHRONE_STATE_DIR": str(state), **environment}
-    done = subprocess.run(
-        [DETHRONE, "run", *words, "--nodes", "3", "--json", "--out", tmp_path / "run"],
-        env=env,
-        capture_output=True,
-        check=False,
-    )
-    return json.loads(done.stdout)
+    return told(state, "run", *words, "--nodes", "3", "--out", tmp_path / "run", **environment)[0]
 
 
 def verdicts(result):

@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import docker
@@ -18,9 +17,10 @@ from dethrone.harness.engine.run.judge import check_path
 from dethrone.harness.engine.run.listener import Silence
 from dethrone.harness.engine.run.options import RunOptions
 from dethrone.harness.engine.run.runner import run
+from tests.command import dethrone, started
+from tests.waiting import until
 
 pytestmark = pytest.mark.docker
-DETHRONE = Path(sys.executable).with_name("dethrone")
 VERIFY = Path(__file__).parent.parent / "clusters" / "nacos" / "verify_certificate.py"
 
 
@@ -104,16 +104,8 @@ def test_a_node_that_does_not_start_is_trouble_that_shows_the_end_of_its_log(tmp
 
 
 def start(tmp_path, state, *words, out="run"):
-    env = {**os.environ, "DETHRONE_STATE_DIR": str(state)}
-    base = [DETHRONE, "run", "raft", "--nodes", "3", "--time-limit", "60s", "--out", tmp_path / out]
-    return subprocess.Popen([*base, *words], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-
-
-def wait_for(condition, bound_s=60):
-    deadline = time.monotonic() + bound_s
-    while not condition():
-        assert time.monotonic() < deadline, "the condition was not reached in time"
-        time.sleep(0.02)
+    given = ("run", "raft", "--nodes", "3", "--time-limit", "60s", "--out", tmp_path / out)
+    return started(state, *given, *words)
 
 
 def text_of(path):
@@ -126,10 +118,10 @@ def text_of(path):
 )
 def test_a_signal_in_the_middle_of_a_fault_heals_keeps_the_history_and_exits_130(tmp_path, state, number):
     process = start(tmp_path, state, "--faults", "pause", "--seed", "1")
-    wait_for(lambda: '"outcome":"installed"' in text_of(tmp_path / "run" / "history.jsonl"))
+    until(lambda: '"outcome":"installed"' in text_of(tmp_path / "run" / "history.jsonl"), 60)
     process.send_signal(number)
     _, errors = process.communicate(timeout=60)
-    assert process.returncode == 130, errors.decode()
+    assert process.returncode == 130, errors
     history = read_history(tmp_path / "run" / "history.jsonl")
     assert history.complete
     assert history.end.reason == "interrupted"
@@ -155,13 +147,12 @@ def test_after_kill_nine_heal_leaves_nothing_and_disturbs_nobody(tmp_path, state
     victim = start(tmp_path, state, "--faults", "partition", "--seed", "1")
     try:
         for out in ("run", "other"):
-            wait_for(lambda out=out: '"outcome":"installed"' in text_of(tmp_path / out / "history.jsonl"), 90)
+            until(lambda out=out: '"outcome":"installed"' in text_of(tmp_path / out / "history.jsonl"), 90)
         victim.kill()
         victim.communicate()
-        env = {**os.environ, "DETHRONE_STATE_DIR": str(state)}
         for _ in range(2):
-            healed = subprocess.run([DETHRONE, "heal"], env=env, capture_output=True, check=False)
-            assert healed.returncode == 0, healed.stderr.decode()
+            healed = dethrone(state, "heal")
+            assert healed.returncode == 0, healed.stderr
         assert bystander.poll() is None
         foreign.reload()
         assert foreign.status == "running", (foreign.attrs["State"], foreign.attrs["Config"], foreign.logs())
@@ -169,7 +160,7 @@ def test_after_kill_nine_heal_leaves_nothing_and_disturbs_nobody(tmp_path, state
         assert len(read_history(tmp_path / "run" / "history.jsonl")) > 100
         bystander.send_signal(signal.SIGINT)
         _, errors = bystander.communicate(timeout=60)
-        assert bystander.returncode == 130, errors.decode()
+        assert bystander.returncode == 130, errors
     finally:
         for process in (bystander, victim):
             if process.poll() is None:
@@ -180,17 +171,11 @@ def test_after_kill_nine_heal_leaves_nothing_and_disturbs_nobody(tmp_path, state
 
 
 def test_no_engine_is_said_with_the_next_command_and_exits_3(tmp_path):
-    env = {
-        **os.environ,
-        "DOCKER_HOST": f"unix://{tmp_path}/nothing.sock",
-        "DETHRONE_STATE_DIR": str(tmp_path / "state"),
-    }
-    done = subprocess.run(
-        [DETHRONE, "run", "raft", "--out", tmp_path / "run"], env=env, capture_output=True, check=False, timeout=60
-    )
+    nothing = {"DOCKER_HOST": f"unix://{tmp_path}/nothing.sock"}
+    done = dethrone(tmp_path / "state", "run", "raft", "--out", tmp_path / "run", **nothing)
     assert done.returncode == 3
-    assert b"next:" in done.stderr
-    assert b"Traceback" not in done.stderr
+    assert "next:" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 @pytest.mark.skipif(os.geteuid() != 0 and not os.environ.get("CI"), reason="mounting a small disk needs root")

@@ -1,27 +1,18 @@
 """ZooKeeper, and a newer etcd, on real clusters: nothing is found; a ZooKeeper server that forgets does not pass."""
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests.command import told
+
 pytestmark = [pytest.mark.docker, pytest.mark.system]
-DETHRONE = Path(sys.executable).with_name("dethrone")
 UNSAFE = Path(__file__).parent.parent / "systems_unsafe"
 
 
 def run(tmp_path, state, *words, **environment):
-    env = {**os.environ, "DETHRONE_STATE_DIR": str(state), **environment}
-    done = subprocess.run(
-        [DETHRONE, "run", *words, "--nodes", "3", "--json", "--out", tmp_path / "run"],
-        env=env,
-        capture_output=True,
-        check=False,
-    )
-    return json.loads(done.stdout)
+    return told(state, "run", *words, "--nodes", "3", "--out", tmp_path / "run", **environment)[0]
 
 
 def verdicts(result):
@@ -37,10 +28,10 @@ def test_zookeeper_keeps_its_locks_apart_while_its_servers_are_killed(tmp_path, 
     held = ("lock", "log", "one-leader-per-term", "term-never-decreases", "acknowledged-survives")
     assert {found[name] for name in held} == {"pass"}
     events = [json.loads(line) for line in (tmp_path / "run" / "history.jsonl").read_text().splitlines()]
-    told = {event["term"] for event in events if event["type"] == "traced" and event["name"] == "elected"}
+    said = {event["term"] for event in events if event["type"] == "traced" and event["name"] == "elected"}
     led = {event["term"] for event in events if event["type"] == "observed" and event["leads"]}
     assert led
-    assert led <= told, "whoever was seen to lead an epoch has said in its log that it began"
+    assert led <= said, "whoever was seen to lead an epoch has said in its log that it began"
 
 
 @pytest.mark.nightly("an image of its own; another version of etcd runs in every level")

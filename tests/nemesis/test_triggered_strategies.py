@@ -24,10 +24,11 @@ from dethrone.nemesis.strategies.durations import log_between
 from dethrone.nemesis.strategies.openings import company, fall, opening
 from dethrone.nemesis.strategies.pacing import WARMUP_NS
 from dethrone.nemesis.strategies.series import Series
-from dethrone.nemesis.triggers import BUILT_IN
 from tests.nemesis.test_random_strategy import FAULTS, OWED, PROMISE, shown
 from tests.nemesis.views import nodes_of, view_of
 from tests.twins.plugin import twin
+
+CONDITIONS = registry.load_all(registry.TRIGGERS)
 
 SIMULATED = {name: registry.load(registry.FAULTS, name) for name in ("powerloss", "link", "hold", "disk", "damage")}
 STRATEGIES = {
@@ -61,7 +62,7 @@ def occurrence(trigger, view, rng):
     """Something that could have triggered it, in a cluster of that view."""
     actor = view.leader if trigger.event in twin.LEADS else rng.choice(view.nodes)
     other = rng.choice([node for node in view.nodes if node != actor])
-    roles = {role: ((other,) if role == "candidate" else (actor,)) for role in BUILT_IN[trigger.event].roles()}
+    roles = {role: ((other,) if role == "candidate" else (actor,)) for role in CONDITIONS[trigger.event].roles()}
     if trigger.event == "elected":
         roles["voter"] = (other,)
     return Occurrence(event=trigger.event, span=Span(0, 0), key=(0,), roles={**roles, "actor": (actor,)})
@@ -94,7 +95,7 @@ def test_every_schedule_is_valid_and_meets_its_obligations(seed, strategy, kinds
     for fault in faults_of(schedule):
         FAULTS[fault.kind].check(fault, nodes=nodes)
         for trigger in fault.triggers:
-            BUILT_IN[trigger.event].check(trigger, nodes=nodes)
+            CONDITIONS[trigger.event].check(trigger, nodes=nodes)
     for step in schedule.steps:
         for fault, victims, state, why in carried_out(step, view, seed):
             if not why and not isinstance(fault.when, OnEvent):

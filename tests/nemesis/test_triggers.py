@@ -9,8 +9,9 @@ from dethrone.harness.core.clock import SECOND, Span
 from dethrone.harness.core.errors import ConfigError
 from dethrone.harness.core.events import FaultEvent, Invoke, NodeProcess, Observed, Return, Traced
 from dethrone.harness.core.schedule import OnEvent
-from dethrone.nemesis.triggers import BUILT_IN
 from tests.nemesis.views import view_of
+
+CONDITIONS = registry.load_all(registry.TRIGGERS)
 
 AT = Span(10, 12)
 
@@ -32,7 +33,7 @@ def traced(name, data=None, *, node="n1", term=3, source="core", n=1):
 
 
 def match(name, event, *, asked=None, **fields):
-    return BUILT_IN[name].match(event, OnEvent(event=name, within_ns=1, **fields), asked)
+    return CONDITIONS[name].match(event, OnEvent(event=name, within_ns=1, **fields), asked)
 
 
 SAME = [
@@ -147,7 +148,7 @@ def test_by_says_whose_doing_counts():
 
     def concerns(by, node):
         trigger = OnEvent(event="elected", within_ns=1, by=by)
-        return BUILT_IN["elected"].concerns(trigger, match("elected", traced("elected", node=node)), view)
+        return CONDITIONS["elected"].concerns(trigger, match("elected", traced("elected", node=node)), view)
 
     assert concerns("leader", "n1")
     assert not concerns("leader", "n2")
@@ -176,12 +177,12 @@ def test_by_says_whose_doing_counts():
 def test_a_trigger_that_makes_no_sense_is_refused(fields, words):
     trigger = OnEvent(within_ns=SECOND, **fields)
     with pytest.raises(ConfigError, match=words):
-        BUILT_IN[trigger.event].check(trigger, nodes=3)
+        CONDITIONS[trigger.event].check(trigger, nodes=3)
 
 
 def test_every_condition_comes_through_its_entry_point_and_says_what_it_is():
-    assert registry.load_all(registry.TRIGGERS) == dict(BUILT_IN)
-    for condition in BUILT_IN.values():
+    assert registry.load_all(registry.TRIGGERS) == dict(CONDITIONS)
+    for condition in CONDITIONS.values():
         assert condition.summary()
         assert condition.roles()[0] == "actor"
         assert condition.hears()

@@ -129,8 +129,8 @@ class _Listening:
         first._build.target = _Target(first._build.target, world, self._out)  # one build, one pair of ears a world
         ears, answered = first._ears, first._ears.answered
 
-        def also(node: Any, number: int, body: Any) -> None:
-            self._out.add("replies", (world.now(), node.name, number, body))
+        def also(node: str, number: int, body: Any) -> None:
+            self._out.add("replies", (world.now(), node, number, body))
             answered(node, number, body)
 
         ears.answered = also

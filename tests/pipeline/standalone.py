@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import signal
 import socket
 import subprocess
 import sys
 import sysconfig
-import time
 from pathlib import Path
+
+from tests.waiting import until
 
 LIMIT_S = 300
 
@@ -30,17 +32,8 @@ def home() -> Path:
     return Path(pyspark.__file__).parent
 
 
-def until(condition, what: str, process: subprocess.Popen | None = None):
-    """What ``condition`` gives, once it gives something."""
-    deadline = time.monotonic() + LIMIT_S
-    while time.monotonic() < deadline:
-        found = condition()
-        if found:
-            return found
-        if process is not None and process.poll() is not None:
-            raise AssertionError(f"it ended before: {what}")
-        time.sleep(0.05)
-    raise AssertionError(f"not within {LIMIT_S} s: {what}")
+def says(log: Path, words: str) -> bool:
+    return words in log.read_text()
 
 
 @contextlib.contextmanager
@@ -70,14 +63,15 @@ def cluster(directory: Path, *, workers: int = 2):
         log = directory / "master.log"
         words = [*java, "org.apache.spark.deploy.master.Master", *here, "--port", str(port)]
         master = stack.enter_context(started(words, log))
-        until(lambda: "I have been elected leader" in log.read_text(), "a master", master)
+        until(lambda: says(log, "I have been elected leader"), LIMIT_S, what="a master", process=master)
         processes = []
         for number in range(1, workers + 1):
             words = ["--cores", "1", "--memory", "1g", "--work-dir", str(directory / f"work-{number}"), url]
             log = directory / f"worker-{number}.log"
             worker = started([*java, "org.apache.spark.deploy.worker.Worker", *here, *words], log)
             processes.append(stack.enter_context(worker))
-            until(lambda log=log: "Successfully registered" in log.read_text(), "a worker", processes[-1])
+            registered = functools.partial(says, log, "Successfully registered")
+            until(registered, LIMIT_S, what="a worker", process=processes[-1])
         yield url, processes
 
 

@@ -20,7 +20,8 @@ from dethrone.harness.engine.run.options import RunOptions
 from dethrone.harness.pipeline import ingest
 from dethrone.harness.pipeline.corpus import open_corpus
 from tests.pipeline import nights, standalone
-from tests.pipeline.standalone import LIMIT_S, until
+from tests.pipeline.standalone import LIMIT_S
+from tests.waiting import until
 
 pytestmark = [pytest.mark.spark, pytest.mark.nightly("a Spark cluster of its own; the other tests share one session")]
 
@@ -109,7 +110,7 @@ def test_a_campaign_killed_and_gone_on_with_has_each_local_row_once_on_workers_w
     with (tmp_path / "out").open("wb") as sink:
         first = subprocess.Popen(words, stdout=sink, stderr=sink, env=environment)
         try:
-            until(lambda: len(list(stream_rows(out / ROWS))), "a row", first)
+            until(lambda: len(list(stream_rows(out / ROWS))), LIMIT_S, what="a row", process=first)
         finally:
             first.kill()
             first.wait(LIMIT_S)
@@ -147,7 +148,7 @@ def test_a_worker_killed_in_mid_job_changes_no_answer(cluster, tmp_path, sims):
         process = subprocess.Popen(words, stdout=out, stderr=err, env=environment)
         stack.callback(process.kill)
         victim = workers[0].pid
-        family = until(lambda: judging(victim), "a task on the first worker", process)
+        family = until(lambda: judging(victim), LIMIT_S, what="a task on the first worker", process=process)
         for pid in (victim, *family):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)

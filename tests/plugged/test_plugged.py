@@ -10,9 +10,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from dethrone.checkers.base import excuses
 from dethrone.checkers.coverage import CHECKER as COVERAGE
 from dethrone.checkers.coverage import obligations
+from dethrone.checkers.excuses import excuses
 from dethrone.checkers.graph import timeline
 from dethrone.clusters.sim.backend import BACKEND as SIM
 from dethrone.clusters.ssh.hosts import HostsFile

@@ -8,14 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from dethrone.clusters.docker.client import connect
 from dethrone.clusters.docker.image import ensure_image
 from dethrone.harness.core import registry
-from dethrone.harness.core.errors import MissingCapability
 from dethrone.harness.core.events import Event
 from dethrone.harness.core.history import read_history
 from dethrone.harness.engine.run.options import RunOptions
 from dethrone.harness.engine.run.runner import run
+from tests.clusters.engine import engine_client
 from tests.clusters.ssh import field as fields
 from tests.telltale.compare import Felt, read_felt
 from tests.telltale.theirs import Theirs
@@ -91,12 +90,7 @@ def root():
 @pytest.fixture
 def theirs():
     """Containers that run the tell-tale already."""
-    try:
-        client = connect()
-    except MissingCapability as error:
-        if os.environ.get("CI"):
-            pytest.fail(f"CI needs a Docker engine: {error}")
-        pytest.skip(str(error))
+    client = engine_client()
     made = Theirs(client, ensure_image(client))
     yield made
     made.close()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import tarfile
-import time
 import urllib.request
 import uuid
 from pathlib import Path
@@ -12,11 +11,10 @@ from pathlib import Path
 import docker
 import docker.types
 
-from dethrone.clusters.docker.network import _engine_ranges
-from dethrone.clusters.subnets import candidates, routes
+from tests.clusters.engine import make_network
+from tests.waiting import until
 
 NODES = ("n1", "n2", "n3")
-UP_LIMIT_S = 20.0
 NODE = Path(__file__).parent / "plugin" / "node.py"
 
 
@@ -62,32 +60,12 @@ class Theirs:
             api.connect_container_to_network(made["Id"], f"{self.name}-front", ipv4_address=address)
             api.start(made["Id"])
             self.containers.append(self.client.containers.get(made["Id"]))
-        deadline = time.monotonic() + UP_LIMIT_S
-        while not all(_answers(address) for address in members.values()):
-            assert time.monotonic() < deadline, [container.logs()[-500:] for container in self.containers]
-            time.sleep(0.1)
+        until(lambda: all(map(_answers, members.values())), what="all nodes answer")
 
     def _network(self, name: str, *, six: bool) -> str:
-        for subnet in candidates(self.name + name, [*_engine_ranges(self.client), *routes()]):
-            pools = [docker.types.IPAMPool(subnet=subnet)]
-            if six:
-                token = uuid.uuid4().hex
-                pools.append(docker.types.IPAMPool(subnet=f"fd{token[:2]}:{token[2:6]}:{token[6:10]}::/64"))
-            try:
-                made = self.client.networks.create(
-                    f"{self.name}-{name}",
-                    internal=True,
-                    check_duplicate=True,
-                    enable_ipv6=six,
-                    ipam=docker.types.IPAMConfig(pool_configs=pools),
-                )
-            except docker.errors.APIError as error:
-                if "overlap" in str(error.explanation).lower():
-                    continue
-                raise
-            self.networks.append(made)
-            return subnet
-        raise AssertionError("no free range")
+        made, subnet = make_network(self.client, f"{self.name}-{name}", six=six)
+        self.networks.append(made)
+        return subnet
 
     def close(self) -> None:
         """Remove containers and networks."""

@@ -20,7 +20,7 @@ from dethrone.harness.core import registry
 from dethrone.harness.core.clock import SECOND, Ns
 from dethrone.harness.core.duration import parse_duration
 from dethrone.harness.core.errors import ConfigError
-from dethrone.harness.engine.exam.exam_tasks import ROWS, Row, examinable, run_exam, tasks_for
+from dethrone.harness.engine.exam.exam_tasks import ROWS, ExamRow, examinable, run_exam, tasks_for
 from dethrone.harness.engine.run.exit_status import EXIT_INTERRUPTED, EXIT_PASS, EXIT_TROUBLE
 from dethrone.harness.report.terminal import Screen
 from tests.twins.compared import compare_lines, compare_object, compare_table, compared
@@ -55,7 +55,7 @@ def compare(
         (out / ROWS).unlink(missing_ok=True)
     screen.say(f"{len(tasks)} tasks, at most {budget_ns // SECOND} s of one core each, rows in {out / ROWS}")
 
-    def say(row: Row, done: int, of: int) -> None:
+    def say(row: ExamRow, done: int, of: int) -> None:
         screen.say(f"{progress(row, done, of)} {row.strategy}")
 
     rows, interrupted = run_exam(tasks, out, jobs=jobs, on_row=say)

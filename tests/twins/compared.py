@@ -26,7 +26,7 @@ from rich.table import Table
 
 from dethrone.harness.core.clock import SECOND, Ns
 from dethrone.harness.engine.exam.exam import Found
-from dethrone.harness.engine.exam.exam_tasks import Row
+from dethrone.harness.engine.exam.exam_tasks import ExamRow
 
 SCHEMA = 1
 LEAST_NS: Ns = SECOND // 100
@@ -70,7 +70,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     simulated: tuple[Compared, ...]
 
 
-def compared(rows: Sequence[Row], *, one: str, other: str, budget_ns: Ns) -> Comparison:
+def compared(rows: Sequence[ExamRow], *, one: str, other: str, budget_ns: Ns) -> Comparison:
     """A line for each bug that both strategies were tried on, in the order of the rows."""
 
     def core(found: Found) -> tuple[Ns, bool]:
@@ -89,7 +89,7 @@ def compared(rows: Sequence[Row], *, one: str, other: str, budget_ns: Ns) -> Com
     )
 
 
-def _lines(rows: Sequence[Row], one: str, other: str, reading: Reading) -> Iterator[Compared]:
+def _lines(rows: Sequence[ExamRow], one: str, other: str, reading: Reading) -> Iterator[Compared]:
     for system, bug in dict.fromkeys((row.found.system, row.found.bug) for row in rows if row.found.caught_by):
         mine = [row for row in rows if (row.found.system, row.found.bug) == (system, bug) and not row.found.trouble]
         first = median([row.found for row in mine if row.strategy == one], reading)

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from dethrone.harness.core.clock import SECOND
 from dethrone.harness.engine.exam.exam import Found
-from dethrone.harness.engine.exam.exam_tasks import Row
+from dethrone.harness.engine.exam.exam_tasks import ExamRow
 from tests.twins.compared import compare_lines, compare_object, compare_table, compared
 
 BUDGET = 60 * SECOND
@@ -34,7 +34,7 @@ def row(bug, strategy, seconds, *, sitting=0, trouble="", shown_s=None, gave_up_
         found_at_ns=shown,
         trouble=trouble,
     )
-    return Row(strategy=strategy, first_seed=sitting, found=found)
+    return ExamRow(strategy=strategy, first_seed=sitting, found=found)
 
 
 def both(*rows):
@@ -93,7 +93,7 @@ def test_a_sitting_that_gave_up_early_leaves_the_median_to_those_that_went_on():
 
 def test_a_row_that_tells_no_moment_counts_with_the_whole_run():
     old = row("a", "triggered", 2, gave_up_s=130)
-    old = Row(
+    old = ExamRow(
         strategy=old.strategy, first_seed=0, found=old.found.__class__(**{**_fields(old.found), "found_at_ns": None})
     )
     (line,) = simulated(old, row("a", "random-twin", 2, shown_s=65))

@@ -8,7 +8,7 @@ from dethrone.harness.core.events import Return
 from dethrone.harness.core.hoststate import HostState, healthy_cluster
 from dethrone.harness.core.interfaces import ClusterView, OpPlan
 from dethrone.harness.core.rng import Rng
-from dethrone.workloads import election, lease, log, membership
+from dethrone.workloads import base, election, lease, log, membership
 
 NODES = ("n1", "n2", "n3", "n4", "n5")
 MS = 1_000_000
@@ -129,8 +129,8 @@ def test_a_final_read_tries_every_node_until_one_answers():
 
 def test_final_reads_that_nobody_answers_pause_between_rounds_and_end():
     asked, took = read_all(final(1), lambda _: "fail", processes=1)
-    assert len(asked) == len(log.KEYS) * len(NODES) * log.FINAL_ROUNDS_MAX
-    assert took >= (log.FINAL_ROUNDS_MAX - 2) * len(log.KEYS) * log.FINAL_PAUSE_NS
+    assert len(asked) == len(log.KEYS) * len(NODES) * base.FINAL_ROUNDS_MAX
+    assert took >= (base.FINAL_ROUNDS_MAX - 2) * len(log.KEYS) * base.FINAL_PAUSE_NS
 
 
 def test_a_process_that_was_renumbered_after_an_unknown_outcome_goes_on_where_it_was():

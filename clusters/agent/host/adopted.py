@@ -104,7 +104,7 @@ def find_target(target: Mapping[str, str], processes: Processes, matcher: Matche
                 word = file.read(64).strip()
         except OSError:
             return ()
-        return (int(word),) if word.isdigit() and process_stat(int(word)) is not None else ()
+        return (int(word),) if word.isdecimal() and process_stat(int(word)) is not None else ()
     if by == "unit":
         code, out, err = processes.tool(["systemctl", "show", "--property=MainPID,ControlGroup", "--", value])
         if code != 0:
@@ -129,10 +129,9 @@ def find_target(target: Mapping[str, str], processes: Processes, matcher: Matche
                 running[int(entry)] = words[:MATCHED_MAX]
     pids, found = list(running), {}
     for pid in [pids[number] for number in matcher.places(list(running.values()))]:
-        with contextlib.suppress(OSError, ValueError, IndexError):
-            with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123
-                raw = file.read()
-            found[pid] = int(raw[raw.rindex(b")") + 2 :].split()[1])
+        stat = process_stat(pid)
+        if stat is not None:
+            found[pid] = stat.parent
     return tuple(sorted(found, key=lambda pid: (found[pid] in found, pid)))
 
 
@@ -236,7 +235,7 @@ class AdoptedNode(Node):
     def _look(self) -> list[tuple[int, int]]:
         """All processes of the target now, the main one first."""
         pids = find_target(self._target, self._tools, self._matcher)
-        return [(pid, stat[3]) for pid in pids if (stat := process_stat(pid)) is not None and stat[0] not in "ZX"]
+        return [(pid, stat.start) for pid in pids if (stat := process_stat(pid)) is not None and stat.state not in "ZX"]
 
     def _look_again(self) -> None:
         """Add processes that the target has started since it was found."""

@@ -51,7 +51,51 @@ def find_faketime() -> str | None:
     return None
 
 
-class FakeClock:
+class Strobed:
+    """What clocks with a strobe share: a skew that is wanted, and a thread that changes between its two halves.
+
+    A subclass brings the present half about in ``_apply``, which is called under the lock and may raise OSError.
+    """
+
+    def __init__(self) -> None:
+        self._want: Mapping[str, Any] | None = None
+        self._high = False
+        """Whether the strobe is in its high half."""
+        self._lock = threading.Lock()
+        self._strobe: threading.Event | None = None
+
+    def _apply(self) -> None:
+        raise NotImplementedError
+
+    @property
+    def strobing(self) -> bool:
+        """Whether a strobe runs."""
+        return self._strobe is not None
+
+    def _begin_strobe(self) -> None:
+        """Start the strobe if one is wanted and none runs. Called under the lock."""
+        strobe = None if self._want is None else self._want["strobe"]
+        if strobe is not None and self._strobe is None:
+            self._strobe = threading.Event()
+            what = (self._strobe, strobe["period_ns"] / SECOND)
+            threading.Thread(target=self._alternate, args=what, name="strobe", daemon=True).start()
+
+    def _end_strobe(self) -> None:
+        if self._strobe is not None:
+            self._strobe.set()
+            self._strobe = None
+
+    def _alternate(self, stop: threading.Event, period_s: float) -> None:
+        while not stop.wait(period_s):
+            with self._lock:
+                if stop.is_set():
+                    return
+                self._high = not self._high
+                with contextlib.suppress(OSError):
+                    self._apply()
+
+
+class FakeClock(Strobed):
     """The wall clock of the node process, through libfaketime's file, which is replaced by rename.
 
     The skew wanted at the agent's time t is ``offset + rate * (t - since)``, plus the strobe's amplitude in every
@@ -61,6 +105,7 @@ class FakeClock:
     """
 
     def __init__(self, path: str) -> None:
+        super().__init__()
         self.path = path
         self.library = find_faketime()
         self.preloaded = False
@@ -68,15 +113,11 @@ class FakeClock:
         """Whether the running process has had a skewed clock since its clock was last measured as right."""
         self.rated = False
         """Whether the running process has read a rate."""
-        self._want: Mapping[str, Any] | None = None
         self._since_ns = 0
         self._started_ns = 0
         self._loaded_known = False
         """Whether ``_started_ns`` was measured in the running process."""
         self._written: str | None = None
-        self._high = False
-        self._lock = threading.Lock()
-        self._strobe: threading.Event | None = None
 
     def environment(self, env: Mapping[str, str]) -> dict[str, str]:
         """The variables that preload libfaketime; its file is written before the process starts."""
@@ -96,7 +137,7 @@ class FakeClock:
             self._started_ns = now_ns()
             self._loaded_known = False
             self.rated = False
-            self._write()
+            self._apply()
 
     def learn_loading(self, error_ns: int) -> bool:
         """Correct the moment at which libfaketime was loaded, by the measured minus the expected skew (ns).
@@ -110,7 +151,7 @@ class FakeClock:
                 return False
             self._loaded_known = True
             self._started_ns += later_ns
-            self._write()
+            self._apply()
             return True
 
     def ended(self, pid: int) -> None:
@@ -125,31 +166,19 @@ class FakeClock:
             if want != self._want:
                 self._want, self._since_ns, self._high = want, now_ns(), False
                 self.touched = True
-                if self._strobe is not None:
-                    self._strobe.set()
-                    self._strobe = None
-            self._write()
+                self._end_strobe()
+            self._apply()
 
     def begin_strobe(self) -> None:
         """Start the strobe if one is wanted and none runs."""
         with self._lock:
-            strobe = None if self._want is None else self._want["strobe"]
-            if strobe is None or self._strobe is not None:
-                return
-            self._strobe = threading.Event()
-            target = (self._strobe, strobe["period_ns"] / SECOND)
-        threading.Thread(target=self._alternate, args=target, name="strobe", daemon=True).start()
+            self._begin_strobe()
 
     def flip(self, *, high: bool) -> None:
         """Set the strobe to its high or low half."""
         with self._lock:
             self._high = high
-            self._write()
-
-    @property
-    def strobing(self) -> bool:
-        """Whether a strobe runs."""
-        return self._strobe is not None
+            self._apply()
 
     def expected(self, at_ns: int) -> tuple[int, ...]:
         """The skews (ns) that are right at that moment."""
@@ -162,16 +191,7 @@ class FakeClock:
         other = skew + want["strobe"]["amplitude_ns"]
         return (skew, other) if self._strobe is not None else ((other,) if self._high else (skew,))
 
-    def _alternate(self, stop: threading.Event, period_s: float) -> None:
-        while not stop.wait(period_s):
-            with self._lock:
-                if stop.is_set():
-                    return
-                self._high = not self._high
-                with contextlib.suppress(OSError):
-                    self._write()
-
-    def _write(self) -> None:
+    def _apply(self) -> None:
         want = self._want
         offset, rate = 0, 0
         if want is not None:
@@ -187,7 +207,7 @@ class FakeClock:
             self._written = text
 
 
-class HostClock:
+class HostClock(Strobed):
     """The wall clock of the machine itself, for all its processes; only on machines whose owner allows that.
 
     While it is skewed, wall − monotonic is its value before the skew (``base_ns``) plus the skew. ``read`` returns the
@@ -202,6 +222,7 @@ class HostClock:
         read: Callable[[], tuple[int, int]] = lambda: (now_ns(), time.time_ns()),
         put: Callable[[int], object] = lambda wall_ns: time.clock_settime_ns(time.CLOCK_REALTIME, wall_ns),
     ) -> None:
+        super().__init__()
         self.base_ns: int | None = None
         """The right value of wall − monotonic while the clock may be skewed; None: we have not skewed it."""
         self.shifted_ns = 0
@@ -209,19 +230,14 @@ class HostClock:
         self._remember = remember
         self._read = read
         self._put = put
-        self._want: Mapping[str, Any] | None = None
-        self._high = False
-        self._lock = threading.Lock()
-        self._strobe: threading.Event | None = None
 
     def set(self, want: Mapping[str, Any] | None) -> tuple[bool, str, dict[str, Any]]:
         """Set this skew: (in force, why not, detail). Raises OSError if the clock cannot be set."""
         with self._lock:
             if want is not None and want["rate_ppm"]:
                 return False, "the rate of the machine's own clock is not changed", {}
-            if want != self._want and self._strobe is not None:
-                self._strobe.set()
-                self._strobe = None
+            if want != self._want:
+                self._end_strobe()
             if self.base_ns is None:
                 if want is None:
                     return True, "", {}
@@ -230,12 +246,9 @@ class HostClock:
                 self._remember()  # before the effect, so that ``heal`` can undo it
             if want != self._want:
                 self._want, self._high = want, False
-            self._step()
+            self._apply()
             found = self._measured()
-            if want is not None and want["strobe"] is not None and self._strobe is None:
-                self._strobe = threading.Event()
-                period_s = want["strobe"]["period_ns"] / SECOND
-                threading.Thread(target=self._alternate, args=(self._strobe, period_s), daemon=True).start()
+            self._begin_strobe()
             ok = found["error_ns"] <= CLOCK_TOLERANCE_NS
             if ok and want is None:
                 self.base_ns = None
@@ -249,7 +262,7 @@ class HostClock:
             return 0
         return int(want["offset_ns"]) + (int(want["strobe"]["amplitude_ns"]) if self._high else 0)
 
-    def _step(self) -> None:
+    def _apply(self) -> None:
         if self.base_ns is None:
             return
         mono, wall = self._read()
@@ -262,15 +275,6 @@ class HostClock:
         mono, wall = self._read()
         skew = wall - mono - (self.base_ns or 0)
         return {"skew_ns": skew, "error_ns": abs(skew - self.expected_ns()), "by": "settimeofday"}
-
-    def _alternate(self, stop: threading.Event, period_s: float) -> None:
-        while not stop.wait(period_s):
-            with self._lock:
-                if stop.is_set():
-                    return
-                self._high = not self._high
-                with contextlib.suppress(OSError):
-                    self._step()
 
 
 def read_clocks(path: str, limit_s: float) -> tuple[int, int]:

@@ -51,7 +51,7 @@ def heal_alone(processes: Processes, run: str | None, state_path: str, *, stop: 
             if same_process(pid, start):
                 os.kill(pid, signal.SIGCONT)
                 answer["node"] = {**node, "done": "thawed"}
-        if "adopted" not in state and stat is not None and stat[3] == node["start_ticks"] and stat[0] != "Z":
+        if "adopted" not in state and stat is not None and stat.start == node["start_ticks"] and stat.state != "Z":
             os.killpg(int(node["pid"]), signal.SIGKILL if stop else signal.SIGCONT)
             answer["node"] = {**node, "done": "killed" if stop else "thawed"}
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:

@@ -15,7 +15,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from dethrone.clusters.agent.host.common import complain, now_ns
 from dethrone.clusters.agent.host.confinement import Confined
@@ -28,13 +28,23 @@ TOOL_LIMIT_S = 5.0
 """How long iptables, ss and similar tools may take."""
 
 
-def process_stat(pid: int) -> tuple[str, int, int, int] | None:
-    """State letter, process group, session and start time (ticks) of a process; None if there is none."""
+class Stat(NamedTuple):
+    """A process: its state letter, its parent, its process group and session, and its start time (ticks)."""
+
+    state: str
+    parent: int
+    group: int
+    session: int
+    start: int
+
+
+def process_stat(pid: int) -> Stat | None:
+    """The process with this id; None if there is none."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123 - pathlib costs more than the reading
             raw = file.read()
         fields = raw[raw.rindex(b")") + 2 :].split()
-        return fields[0].decode(), int(fields[2]), int(fields[3]), int(fields[19])
+        return Stat(fields[0].decode(), int(fields[1]), int(fields[2]), int(fields[3]), int(fields[19]))
     except (OSError, ValueError, IndexError):
         return None
 
@@ -64,26 +74,22 @@ def switches(pid: int) -> int:
     return total
 
 
+def all_processes() -> dict[int, Stat]:
+    """Every process of the host, by its id."""
+    pids = [int(entry) for entry in os.listdir("/proc") if entry.isdigit()]  # noqa: PTH208
+    return {pid: stat for pid in pids if (stat := process_stat(pid)) is not None}
+
+
 def group_members(group: int) -> list[int]:
     """The processes of that process group."""
-    members = []
-    for entry in os.listdir("/proc"):  # noqa: PTH208
-        if entry.isdigit():
-            stat = process_stat(int(entry))
-            if stat is not None and stat[1] == group and stat[0] not in "ZX":
-                members.append(int(entry))
-    return members
+    return [pid for pid, stat in all_processes().items() if stat.group == group and stat.state not in "ZX"]
 
 
 def descendants(pid: int) -> list[int]:
     """The children of this process and their descendants, except those whose parent has ended."""
     children: dict[int, list[int]] = {}
-    for entry in os.listdir("/proc"):  # noqa: PTH208
-        if entry.isdigit():
-            with contextlib.suppress(OSError, ValueError, IndexError):
-                with open(f"/proc/{entry}/stat", "rb") as file:  # noqa: PTH123
-                    raw = file.read()
-                children.setdefault(int(raw[raw.rindex(b")") + 2 :].split()[1]), []).append(int(entry))
+    for child, stat in all_processes().items():
+        children.setdefault(stat.parent, []).append(child)
     found = list(children.get(pid, ()))
     for one in found:  # grows as it is walked
         found += children.get(one, ())
@@ -96,7 +102,7 @@ class Child:
     def __init__(self, pid: int, on_exit: Callable[[Child], None] | None) -> None:
         self.pid = pid
         stat = process_stat(pid)
-        self.start = stat[3] if stat else 0
+        self.start = stat.start if stat else 0
         self.code: int | None = None
         self.done = threading.Event()
         self.on_exit = on_exit
@@ -258,4 +264,4 @@ def in_thread_of(node: Confined, begin: Callable[[], subprocess.Popen[bytes]]) -
 def same_process(pid: int, start: int) -> bool:
     """Whether the process with this id and start time is alive."""
     stat = process_stat(pid)
-    return stat is not None and stat[3] == start and stat[0] not in "ZX"
+    return stat is not None and stat.start == start and stat.state not in "ZX"

@@ -196,7 +196,7 @@ class Server:
             child is not None
             and not isinstance(self._host.node, AdoptedNode)
             and seen is not None
-            and seen[2] == child.pid
+            and seen.session == child.pid
         ):
             return f"process {pid} is of the node"
         theirs, ours = permitted(pid), permitted()
@@ -270,11 +270,8 @@ class Server:
                 self._serve(connection, number, function, request)
                 return
             self._lanes[lane].put(lambda: self._serve(connection, number, function, request))
-        except Refused as refused:
-            self._answer(connection, number, {"error": str(refused)})
         except Exception as error:  # noqa: BLE001 - wrong input must never end the agent
-            complain("request", error)
-            self._answer(connection, number, {"error": f"internal: {type(error).__name__}: {error}"[:500]})
+            self._answer(connection, number, failed(error))
 
     def _asked_before(self, connection: Connection, session: Session, number: int) -> bool:
         with self._sessions_lock:
@@ -289,13 +286,8 @@ class Server:
     def _serve(self, connection: Connection, number: int | None, verb: Verb, request: Mapping[str, Any]) -> None:
         try:
             answer: Mapping[str, Any] = {"ok": verb(request)}
-        except Refused as refused:
-            answer = {"error": str(refused)}
-        except OSError as error:
-            answer = {"error": str(error)}
         except Exception as error:  # noqa: BLE001 - wrong input must never end the agent
-            complain("request", error)
-            answer = {"error": f"internal: {type(error).__name__}: {error}"[:500]}
+            answer = failed(error)
         self._answer(connection, number, answer)
 
     def _answer(self, connection: Connection, number: int | None, answer: Mapping[str, Any]) -> None:
@@ -342,3 +334,11 @@ class Server:
 
     def _end(self, *_: object) -> None:
         self._ending = True
+
+
+def failed(error: Exception) -> dict[str, str]:
+    """The answer to a request that could not be served."""
+    if isinstance(error, (Refused, OSError)):
+        return {"error": str(error)}
+    complain("request", error)
+    return {"error": f"internal: {type(error).__name__}: {error}"[:500]}

@@ -193,19 +193,17 @@ class NodeWatch:
 
     @staticmethod
     def _read_ours() -> dict[str, str]:
-        found = {"schedstat": "read", "dstate": "read"}
-        try:
-            with open("/proc/self/schedstat", "rb") as file:  # noqa: PTH123
-                if parse_schedstat(file.read()) is None:
-                    found["schedstat"] = "unreadable: this kernel does not count how long threads wait"
-        except OSError as error:
-            found["schedstat"] = f"unreadable: {error.strerror}"
-        try:
-            with open("/proc/self/stat", "rb") as file:  # noqa: PTH123
-                if not parse_state(file.read()):
-                    found["dstate"] = "unreadable: /proc/PID/stat has no state"
-        except OSError as error:
-            found["dstate"] = f"unreadable: {error.strerror}"
+        found = {}
+        parse: Callable[[bytes], object]
+        for source, name, parse, missing in (
+            ("schedstat", "schedstat", parse_schedstat, "this kernel does not count how long threads wait"),
+            ("dstate", "stat", parse_state, "/proc/PID/stat has no state"),
+        ):
+            try:
+                with open(f"/proc/self/{name}", "rb") as file:  # noqa: PTH123
+                    found[source] = "read" if parse(file.read()) else f"unreadable: {missing}"
+            except OSError as error:
+                found[source] = f"unreadable: {error.strerror}"
         return found
 
     def _watch(self) -> None:

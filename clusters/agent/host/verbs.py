@@ -12,7 +12,6 @@ import contextlib
 import functools
 import os
 import re
-import shutil
 import signal
 import stat
 import time
@@ -124,7 +123,6 @@ class Host:
             "converge": ("state", self._converge),
             "heal": ("state", self._heal),
             "reset_flows": ("state", self._reset_flows),
-            "capabilities": ("state", self._capabilities),
             "run": ("files", self._run),
             "read_file": ("files", self._read_file),
             "write_file": ("files", self._write_file),
@@ -357,21 +355,6 @@ class Host:
             addresses += self.probes.peers[peer]
         lo = now_ns()
         return {"lo": lo, **reset_flows(self.processes, addresses), "hi": now_ns()}
-
-    def _capabilities(self, _request: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Capability → what provides it, or ``no: `` and why not."""
-        ok, tool = self.rules.four.available()
-        ok_six, tool_six = self.rules.six.available()
-        faketime = self.clock.library
-        return {
-            "iptables": tool if ok else f"no: {tool}",
-            "ip6tables": tool_six if ok_six else f"no: {tool_six}",
-            "signals": "own process groups",
-            "faketime": "libfaketime" if faketime else "no: libfaketime is not installed on this host",
-            "probes": f"UDP port {self.probes.port}" if self.probes.sockets else f"no: {self.probes.why}",
-            "ss": "ss" if shutil.which("ss") else "no: ss (iproute2) is not installed on this host",
-            "netem": "no: arrivals are not shaped here; loss is by the statistic match of iptables",
-        }
 
     def _run(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
         argv = texts_of(request.get("argv"), "argv")

@@ -12,9 +12,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TypeVar
+
+import msgspec
 
 from dethrone.clusters.docker.labels import JARS
+from dethrone.clusters.systems.released import Released
 from dethrone.harness.core.interfaces import CLOCK_SOCKET, Command, NodeSpec, StatusCall
+
+T = TypeVar("T")
 
 STATUS_PORT = 7002
 """Where ``Beside`` reports the status."""
@@ -66,6 +72,18 @@ def command(
     return Command(argv=("/bin/sh", "-c", _START, "sh", f"{node.run_dir}/java", classes, *java))
 
 
-def status_call() -> StatusCall:
-    """One frame, answered by one."""
-    return StatusCall(port=STATUS_PORT, request=len(_QUESTION).to_bytes(4, "big") + _QUESTION, framing="u32")
+class JvmSystem(Released):
+    """A released system whose status ``Beside`` reports."""
+
+    def status_call(self, node: NodeSpec) -> StatusCall:
+        """One frame to the program that runs next to the server, answered by one."""
+        del node
+        return StatusCall(port=STATUS_PORT, request=len(_QUESTION).to_bytes(4, "big") + _QUESTION, framing="u32")
+
+
+def status_of(decoder: msgspec.json.Decoder[T], body: bytes) -> T | None:
+    """What ``Beside`` reported; None: it is no such status."""
+    try:
+        return decoder.decode(body)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return None

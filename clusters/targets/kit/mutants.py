@@ -102,7 +102,13 @@ class Switched:
 
 
 def broken(rules: type[R], **others: Any) -> type[R]:
-    """A class of these rules in which each of those named is another: a function that takes its place, or an answer."""
+    """A class of these rules in which each of those named is another: a function that takes its place, or an answer.
+
+    Raises TypeError for a name that is no rule of theirs.
+    """
+    wrong = [rule for rule in others if not callable(getattr(rules, rule, None))]
+    if wrong:
+        raise TypeError(f"{rules.__qualname__} has no rule {wrong[0]}")
     by = {rule: one if callable(one) else _always(one) for rule, one in others.items()}
     return type("Broken", (rules,), by)
 

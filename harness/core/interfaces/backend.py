@@ -70,11 +70,11 @@ class NodeStart(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     command: Command
-    trace_path: str | None
+    trace_path: str | None = None
     log_path: str
     data_dir: str
-    clock_socket: str | None
-    faketime: bool
+    clock_socket: str | None = None
+    faketime: bool = False
     run_dir: str | None = None
     fatal: tuple[str, ...] = ()
     fatal_path: str | None = None
@@ -133,13 +133,7 @@ class Host(Protocol):
 
     def converge(self, want: HostState) -> Evidence:
         """Bring the host into ``want`` (idempotent) and prove it from inside. Never raises for a fault that did not
-        take: that is ``confirmed=False`` and ``why``. Network probes need peers: see ``probe_links``."""
-
-    def send_probes(self, nonce: int) -> None:
-        """Send one UDP probe with this nonce to every peer's agent."""
-
-    def probe_links(self, nonce: int, *, expect: Sequence[str], timeout_ns: Ns) -> Mapping[str, Any]:
-        """Which peers' probes of ``nonce`` arrived (waits for ``expect``, at most ``timeout_ns``); drop counters."""
+        take: that is ``confirmed=False`` and ``why``. Network probes need peers: see ``Backend``."""
 
     def reset_flows(self, peers: Sequence[str]) -> Mapping[str, Any]:
         """Reset TCP flows to these peers (``ss -K`` or what is there); says what was done and whether it worked."""
@@ -199,6 +193,9 @@ class BackendTraits(msgspec.Struct, frozen=True, kw_only=True):
     inside, else executes the same command there. Only a command may call it, before it has done anything. Raises
     MissingCapability if the user may not enter. ``unsafe``: the same backend without what keeps this machine safe from
     its hosts, for a caller who was warned; None: it has no such protection.
+
+    ``memory_dir``: where nodes may keep their data in memory, so that no other process's syncs hold up theirs; each
+    host has its own, which lives as long as the host; "": nowhere.
     """
 
     capabilities: frozenset[str] = USUAL_CAPABILITIES
@@ -207,6 +204,7 @@ class BackendTraits(msgspec.Struct, frozen=True, kw_only=True):
     shows: Callable[[tuple[str, ...]], tuple[str, ...]] = lambda observable: observable
     enter: Callable[[], None] = lambda: None
     unsafe: Callable[[], Backend] | None = None
+    memory_dir: str = ""
 
 
 class Backend(Protocol):

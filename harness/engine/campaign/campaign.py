@@ -11,7 +11,6 @@ memory does not grow with the seeds.
 from __future__ import annotations
 
 import contextlib
-import shutil
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from importlib.metadata import version
 from pathlib import Path
@@ -19,7 +18,7 @@ from typing import Protocol
 
 import msgspec
 
-from dethrone.harness.core import registry
+from dethrone.harness.core import registry, store
 from dethrone.harness.core.clock import SECOND
 from dethrone.harness.core.errors import ConfigError
 from dethrone.harness.core.world import VirtualBackend
@@ -179,7 +178,7 @@ def _begin(out: Path, options: RunOptions, listener: Listener, *, rows: bool) ->
 def _kept_whole(options: RunOptions, row: CampaignRow, out: Path, listener: Listener) -> CampaignRow:
     """Run a seed again with all its files, which gives the same bytes."""
     directory = out / f"seed-{row.seed}"
-    _set_aside(directory)
+    store.set_aside(directory)  # a run without a row was cut short
     result = run(msgspec.structs.replace(options, seed=row.seed, out=directory), listener)
     if result.interrupted:
         raise KeyboardInterrupt
@@ -204,7 +203,7 @@ def _run_seed(options: RunOptions, seed: int, out: Path, listener: Listener) -> 
     """The run of this seed that counts, and how many before it were spoiled by noise."""
     for repeats in range(NOISE_REPEATS + 1):
         directory = out / f"seed-{seed}{_AGAIN[repeats]}"
-        _set_aside(directory)
+        store.set_aside(directory)  # a run without a row was cut short
         result = run(msgspec.structs.replace(options, seed=seed, out=directory), listener)
         if not _spoiled(result) or repeats == NOISE_REPEATS:
             break
@@ -216,14 +215,6 @@ def _spoiled(result: RunResult) -> bool:
     """Whether noise alone keeps this run from a verdict: another run may get one."""
     judgement = result.judgement
     return judgement is not None and judgement.host_noise and not result.interrupted and not result.trouble
-
-
-def _set_aside(directory: Path) -> None:
-    """A run without a row was cut short: keep its files under another name, once."""
-    if directory.exists():
-        old = directory.with_name(f"{directory.name}.cut-short")
-        shutil.rmtree(old, ignore_errors=True)
-        directory.rename(old)
 
 
 def _row(result: RunResult, *, repeats: int) -> CampaignRow:

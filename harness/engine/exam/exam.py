@@ -10,6 +10,7 @@ distributing the work over processes (``exam_tasks``) and running on real hosts 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import msgspec
 
@@ -160,38 +161,24 @@ def examine(
     runs = unknown = hits = misses = 0
     simulated = confirming = 0
 
-    def told(
-        *,
-        by: str = "",
-        seed: int = -1,
-        also: Sequence[str] = (),
-        events: int = 0,
-        base: str = "",
-        found_at_ns: Ns | None = None,
-        trouble: str = "",
-    ) -> Found:
+    def told(**more: Any) -> Found:
+        """What is known so far, and more."""
         return Found(
             system=task.system,
             bug=bug.name,
             says=bug.says,
             caught_by=bug.caught_by,
-            by=by,
-            seed=seed,
             runs=runs,
             spent_ns=core_ns() - began,
             simulated_ns=simulated,
-            found_at_ns=found_at_ns,
-            also=tuple(also),
             before=before,
             unknown=unknown,
             hits=hits,
             misses=misses,
-            events=events,
             alarms=tuple(alarms),
-            trouble=trouble,
             backend=task.backend,
             confirm_ns=confirming,
-            base=base,
+            **more,
         )
 
     for seed in swept(range(task.first_seed, task.first_seed + task.seeds)):
@@ -218,7 +205,7 @@ def examine(
         caught = [name for name in caught if name not in base.failing()]
         if caught:
             whole = judge(done.history, done.plan, checkers)
-            also = [verdict.checker for verdict in whole.verdicts if verdict.outcome == "fail"]
+            also = tuple(verdict.checker for verdict in whole.verdicts if verdict.outcome == "fail")
             events = min(
                 len(finding.certificate)
                 for verdict in done.judgement.verdicts

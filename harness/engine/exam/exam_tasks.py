@@ -119,7 +119,7 @@ def examinable() -> list[str]:
     return sorted(name for name, system in found.items() if isinstance(system, Examinable) and system.planted())
 
 
-class Row(msgspec.Struct, frozen=True, kw_only=True):
+class ExamRow(msgspec.Struct, frozen=True, kw_only=True):
     """The result of a task, with its key."""
 
     strategy: str
@@ -134,14 +134,14 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
         return (found.backend, found.system, found.bug, self.strategy, self.first_seed, self.faults)
 
 
-def read_rows(path: Path) -> list[Row]:
+def read_rows(path: Path) -> list[ExamRow]:
     """The rows so far; a torn last line is dropped."""
-    return read_kept(path, Row, what="the exam's")
+    return read_kept(path, ExamRow, what="the exam's")
 
 
 def run_exam(
-    tasks: Sequence[Task], out: Path, *, jobs: int, on_row: Callable[[Row, int, int], None]
-) -> tuple[list[Row], bool]:
+    tasks: Sequence[Task], out: Path, *, jobs: int, on_row: Callable[[ExamRow, int, int], None]
+) -> tuple[list[ExamRow], bool]:
     """Run every task without a conclusive row. All rows of these tasks, and whether the exam was interrupted.
 
     A bug that was not found is looked for again if there is more time now.
@@ -161,7 +161,7 @@ def _searched(found: Found, task: Task | None) -> bool:
     return found.find_ns >= task.budget_ns or found.runs >= task.seeds
 
 
-def carry_out(task: Task, out: Path) -> Row:
+def carry_out(task: Task, out: Path) -> ExamRow:
     """One task, here. Harness trouble is recorded in the row and never counts as found.
 
     ``out``: where runs on real hosts are kept.
@@ -182,7 +182,7 @@ def carry_out(task: Task, out: Path) -> Row:
             trouble=str(error),
             backend=task.backend,
         )
-    return Row(strategy=task.strategy, first_seed=task.first_seed, found=found, faults=task.faults)
+    return ExamRow(strategy=task.strategy, first_seed=task.first_seed, found=found, faults=task.faults)
 
 
 def _key(task: Task) -> Key:

@@ -37,6 +37,9 @@ from dethrone.harness.engine.run.options import RunOptions
 from dethrone.harness.engine.run.planning import draft
 from dethrone.harness.engine.run.rehearsal import Rehearsed
 
+ASIDE = "set-aside"
+"""What the name of a run ends with that was repeated."""
+
 LIMIT_NS = 45 * SECOND
 """The longest run: with its start, its quiet end and its judgement, three of them fit into three minutes."""
 JUDGES: Mapping[str, str] = {
@@ -137,7 +140,7 @@ class LiveRuns:
         directory = options.out
         if directory is None:
             raise ConfigError("a run of the exam needs a directory")
-        _set_aside(directory)
+        store.set_aside(directory, suffix=ASIDE)
         result = run(options, Silence(), checkers=checkers)
         if result.interrupted:
             raise KeyboardInterrupt
@@ -183,22 +186,10 @@ def _judged(done: Rehearsed) -> int:
     return sum(verdict.outcome in {"pass", "fail"} for verdict in done.judgement.verdicts)
 
 
-def _set_aside(directory: Path) -> None:
-    """Keep what a run left that has to be repeated, once."""
-    if directory.exists():
-        old = _aside(directory)
-        shutil.rmtree(old, ignore_errors=True)
-        directory.rename(old)
-
-
 def _bring_back(directory: Path) -> None:
     """The run that was set aside is the better one."""
     shutil.rmtree(directory, ignore_errors=True)
-    _aside(directory).rename(directory)
-
-
-def _aside(directory: Path) -> Path:
-    return directory.with_name(f"{directory.name}.set-aside")
+    directory.with_name(f"{directory.name}.{ASIDE}").rename(directory)
 
 
 def _key(options: RunOptions) -> str:

@@ -25,7 +25,6 @@ from dethrone.harness.core.hoststate import HEALTHY, HostState
 from dethrone.harness.core.interfaces import (
     Available,
     Backend,
-    DeploySpec,
     Described,
     Host,
     HostNews,
@@ -33,7 +32,6 @@ from dethrone.harness.core.interfaces import (
     Malformed,
     No,
     NodeSpec,
-    OfThisMachine,
     Reading,
     StatusCall,
     System,
@@ -42,7 +40,7 @@ from dethrone.harness.core.ledger import Ledger, state_dir
 from dethrone.harness.core.plan import Plan
 from dethrone.harness.engine.run.options import RunOptions
 from dethrone.harness.engine.run.planning import Draft, draft
-from dethrone.harness.engine.run.runner import lenders, node_specs, prepare_host, shared_users, stop_nodes
+from dethrone.harness.engine.run.runner import deploy_spec, lenders, node_specs, prepare_host, shared_users, stop_nodes
 from dethrone.harness.engine.run.status_poller import status_reader
 
 START_LIMIT_NS = 15 * SECOND
@@ -57,7 +55,7 @@ LINES_MAX = 3
 Seen = Literal["yes", "no", "not seen"]
 
 
-class Row(msgspec.Struct, frozen=True, kw_only=True):
+class DoctorRow(msgspec.Struct, frozen=True, kw_only=True):
     """One step and how it went."""
 
     step: str
@@ -71,7 +69,7 @@ class _End(Exception):  # noqa: N818 - the end of an examination, not a mistake
     """A step failed that all others rest on."""
 
 
-def examine(options: RunOptions, progress: Callable[[str], None]) -> list[Row]:
+def examine(options: RunOptions, progress: Callable[[str], None]) -> list[DoctorRow]:
     """Every step, on ``options.nodes`` nodes. ConfigError for a file that is wrong, or describes nothing."""
     plan = draft(options, seed=options.seed or 1)
     if not isinstance(plan.system, Described):
@@ -89,13 +87,13 @@ class _Examination:
     def __init__(
         self, drafted: Draft, described: Described, options: RunOptions, progress: Callable[[str], None]
     ) -> None:
-        self.rows: list[Row] = []
+        self.rows: list[DoctorRow] = []
+        self._draft = drafted
         self._system: System = drafted.system
         self._described = described
         self._backend: Backend = drafted.backend
         self._plan: Plan = drafted.plan
         self._options = options
-        self._base = options.base or drafted.system.defaults().base
         self._progress = progress
         self._news: queue.SimpleQueue[HostNews] = queue.SimpleQueue()
         self._told: Counter[str] = Counter()
@@ -106,13 +104,13 @@ class _Examination:
     # --- rows -------------------------------------------------------------------------------------------------
 
     def _yes(self, step: str, what: str) -> None:
-        self.rows.append(Row(step=step, what=what))
+        self.rows.append(DoctorRow(step=step, what=what))
 
     def _no(self, step: str, what: str, why: str, what_to_do: str = "") -> None:
-        self.rows.append(Row(step=step, what=what, seen="no", why=why, what_to_do=what_to_do))
+        self.rows.append(DoctorRow(step=step, what=what, seen="no", why=why, what_to_do=what_to_do))
 
     def _open(self, step: str, what: str, why: str, what_to_do: str = "") -> None:
-        self.rows.append(Row(step=step, what=what, seen="not seen", why=why, what_to_do=what_to_do))
+        self.rows.append(DoctorRow(step=step, what=what, seen="not seen", why=why, what_to_do=what_to_do))
 
     # --- the steps --------------------------------------------------------------------------------------------
 
@@ -137,18 +135,8 @@ class _Examination:
             ledger.close(clean=clean)
 
     def _deploy(self, ledger: Ledger) -> Mapping[str, Host]:
-        spec = DeploySpec(
-            run_id=self._run_id,
-            nodes=self._plan.nodes,
-            image=self._system.image(),
-            base=self._base,
-            state_dir=str(ledger.directory),
-            voters=self._plan.voters,
-            needs=frozenset({"signals"}),
-            memory_bytes=self._system.defaults().memory_bytes,
-            pids=self._system.defaults().pids,
-            shown=self._system.shown() if isinstance(self._system, OfThisMachine) else (),
-        )
+        needs = frozenset({"signals"})
+        spec = deploy_spec(self._draft, ledger, base=self._options.base, run_id=self._run_id, needs=needs)
         lent = lenders(self._options)
         ledger.record("deploying", backend=self._backend.name, nodes=list(self._plan.nodes), **lent)
         try:
@@ -399,23 +387,23 @@ class _Examination:
                     return
 
 
-def examine_lines(lines: Iterable[bytes]) -> list[Row]:
+def examine_lines(lines: Iterable[bytes]) -> list[DoctorRow]:
     """Output of any program, looked through for trace lines of the published format."""
     form: LineFormat = registry.load(registry.LINE_FORMATS, "published")
     told: Counter[str] = Counter()
-    malformed: list[Row] = []
+    malformed: list[DoctorRow] = []
     number = 0
     for number, line in enumerate(lines, start=1):
         for one in form.every_line(line.rstrip(b"\r\n")):
             if isinstance(one, Malformed):
                 what = f"line {number} is malformed: {one.line}"
-                malformed.append(Row(step="trace", what=what, seen="no", why=one.why))
+                malformed.append(DoctorRow(step="trace", what=what, seen="no", why=one.why))
             else:
                 told[form.trace_name(one)] += 1
-    rows = [Row(step="trace", what=f"{name}: {count} lines") for name, count in sorted(told.items())]
+    rows = [DoctorRow(step="trace", what=f"{name}: {count} lines") for name, count in sorted(told.items())]
     if not told:
         rows.append(
-            Row(step="trace", what="any line", seen="no", why=f"no trace line found in {number} lines of output")
+            DoctorRow(step="trace", what="any line", seen="no", why=f"no trace line found in {number} lines of output")
         )
     return rows + malformed
 

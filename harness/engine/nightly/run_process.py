@@ -11,7 +11,6 @@ import ctypes
 import json
 import os
 import re
-import shutil
 import signal
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
@@ -20,6 +19,7 @@ from typing import Any
 
 import msgspec
 
+from dethrone.harness.core import store
 from dethrone.harness.core.clock import SECOND, Ns
 from dethrone.harness.core.errors import ConfigError
 from dethrone.harness.core.timescale import SCALE_MAX, show_scale
@@ -57,7 +57,7 @@ def carry_out(
     KeyboardInterrupt: after the run was rolled back. ConfigError: a secret is missing.
     """
     out = directory / f"{job.number:04}-{re.sub(r'[^A-Za-z0-9.+-]+', '-', job.cell)[:80]}"
-    _set_aside(out)
+    store.set_aside(out)  # a run without a row was cut short
     began_ns = wall_ns()
     process = subprocess.Popen(
         [*command, *words(job, cell, out, base=base, known=known)],
@@ -248,11 +248,3 @@ def _end_with_parent() -> None:
     """Between fork and exec: get a signal when the night dies, and accept Ctrl-C even if its starter ignores it."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGINT)
-
-
-def _set_aside(directory: Path) -> None:
-    """A run without a row was cut: its files get another name, once."""
-    if directory.exists():
-        old = directory.with_name(f"{directory.name}.cut-short")
-        shutil.rmtree(old, ignore_errors=True)
-        directory.rename(old)

@@ -66,6 +66,7 @@ def read_stored(run_dir: Path, *, trust: bool, backend: str | None = None, hosts
             out=None,
             schedule=None,
             time_scale=plan.time_scale,
+            data_in=plan.data_in,
             settings=settings,
             unsafe_root=False,
         ),

@@ -13,6 +13,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 from types import FrameType
@@ -32,7 +33,7 @@ from dethrone.harness.core.secrets import hidden
 from dethrone.harness.engine.run.continuation import unmet_by
 from dethrone.harness.engine.run.director import Director
 from dethrone.harness.engine.run.exit_status import exit_code
-from dethrone.harness.engine.run.judge import acknowledged, judge, load_checkers, watching, write_verdict
+from dethrone.harness.engine.run.judge import acknowledged, judge, watching, write_verdict
 from dethrone.harness.engine.run.judgement import Judgement, RunResult
 from dethrone.harness.engine.run.listener import Listener
 from dethrone.harness.engine.run.options import RunOptions
@@ -43,32 +44,25 @@ WORTH_A_LINE = frozenset({Mark, FaultEvent})
 """The events that a live view of a run shows one by one."""
 
 
+@dataclass(eq=False)
 class Course:
     """The state of one run that its steps share."""
 
-    def __init__(
-        self,
-        options: RunOptions,
-        drafted: Draft,
-        run_dir: Path,
-        listener: Listener,
-        *,
-        run_id: str,
-        checkers: Mapping[str, Checker] | None = None,
-    ) -> None:
-        self.options = options
-        self.draft = drafted
-        self.run_dir = run_dir
-        self.listener = listener
-        self.run_id = run_id
-        self.interrupted = threading.Event()
-        self.trouble: list[str] = []
-        # Now: a plug-in that cannot be imported ends the run before it began.
-        self.checkers = load_checkers() if checkers is None else checkers
-        self.known = () if options.known is None else read_known(options.known)
-        self.judgement: Judgement | None = None
-        self.plan: Plan = drafted.plan
-        self.figures: dict[str, Any] = {}
+    options: RunOptions
+    draft: Draft
+    run_dir: Path
+    listener: Listener
+    run_id: str
+    checkers: Mapping[str, Checker]
+    """Those that watch and judge it."""
+    interrupted: threading.Event = field(default_factory=threading.Event)
+    trouble: list[str] = field(default_factory=list)
+    judgement: Judgement | None = None
+    figures: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.known = () if self.options.known is None else read_known(self.options.known)
+        self.plan: Plan = self.draft.plan
 
     def director(self) -> Director:
         """The director of this run, with those checkers that watch it as it goes."""

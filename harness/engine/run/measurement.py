@@ -1,5 +1,9 @@
 """Before the first node starts: let the agents measure the machine, and run at the time scale that it needs.
 
+Where the disk is slow or restless, they measure once more in memory, and the nodes keep their data where it is calmer:
+what other processes sync then holds up no node. It changes nothing that a fault can show, since a killed process loses
+nothing on either.
+
 Guarantees: the tested system is not touched. A quiet machine costs one window; a machine that seems slow is measured a
 second time. A system whose timers are not configurable, and hosts that another user configured, run at the scale of 1,
 and the plan records why. Out of scope: the rule itself (``dethrone.harness.core.calibration``).
@@ -13,15 +17,28 @@ from typing import Any
 
 import msgspec
 
-from dethrone.harness.core.calibration import Measured, choose, joined, needed, pooled, restless, too_slow, words
-from dethrone.harness.core.clock import MS, Ns
+from dethrone.harness.core.calibration import (
+    Measured,
+    choose,
+    joined,
+    needed,
+    pooled,
+    restless,
+    slowness,
+    too_slow,
+    words,
+)
+from dethrone.harness.core.clock import MS, SECOND, Ns
 from dethrone.harness.core.interfaces import Host, Scalable
 from dethrone.harness.core.timescale import show_scale
-from dethrone.harness.engine.run.planning import Draft, at_scale
+from dethrone.harness.engine.run.planning import Draft, at_scale, with_plan
 
 WINDOWS_NS: tuple[Ns, ...] = (1500 * MS, 7500 * MS)
 """The second one only where the first one shows a restless machine: one outlier decides nothing, and rare stalls are to
 be seen."""
+
+IN_MEMORY_MAX_NS: Ns = 600 * SECOND
+"""Data in memory fills it: nothing longer is put there unless it is asked for."""
 
 WRITES_PER_S = 100
 """Of each agent, where the workload writes as fast as it is answered."""
@@ -37,20 +54,29 @@ class Calibrated(msgspec.Struct, frozen=True, kw_only=True):
     too_slow: str = ""
 
 
-def calibrate(drafted: Draft, hosts: Mapping[str, Host], progress: Callable[[str], None]) -> Calibrated:
-    """Measure on these hosts and choose. ``drafted``: at the scale of 1. Raises ClusterError when an agent is lost."""
+def calibrate(
+    drafted: Draft, hosts: Mapping[str, Host], progress: Callable[[str], None], *, data_fixed: bool = False
+) -> Calibrated:
+    """Measure on these hosts and choose. ``drafted``: at the scale of 1. Raises ClusterError when an agent is lost.
+
+    ``data_fixed``: the nodes' data stays where the plan has it.
+    """
     reason, measuring = _refused(drafted, hosts)
     if reason:
         progress(f"time scale 1: {reason}")
         return Calibrated(draft=_noted(drafted, {"why": reason}))
-    promise, windows = drafted.plan.promise, list[Measured]()
-    for window_ns in WINDOWS_NS:
-        windows.append(pooled(_window(measuring, window_ns=window_ns, writes_per_s=_writes_per_s(drafted))))
-        if not restless(windows[-1], promise):
-            break
-    measured = joined(windows)
+    promise, memory_dir = drafted.plan.promise, drafted.backend.traits.memory_dir
+    figures: dict[str, Any] = {}
+    measured = _measured(drafted, measuring, memory_dir if drafted.plan.data_in == "memory" else "")
+    small = drafted.plan.time_limit_ns <= IN_MEMORY_MAX_NS
+    if not data_fixed and memory_dir and small and restless(measured, promise):
+        in_memory = _measured(drafted, measuring, memory_dir)
+        if slowness(in_memory, promise) < slowness(measured, promise):
+            progress(f"the nodes' data is kept in memory; on disk: {words(measured.figures())}")
+            figures["on_disk"] = measured.figures()
+            drafted, measured = with_plan(drafted, data_in="memory"), in_memory
     factor = needed(measured, promise)
-    figures = {**measured.figures(), "needed": round(factor, 2)}
+    figures |= {**measured.figures(), "needed": round(factor, 2)}
     for why in measured.unreadable:
         progress(f"not measured: {why}")
     scale = choose(factor)
@@ -70,13 +96,24 @@ def _refused(drafted: Draft, hosts: Mapping[str, Host]) -> tuple[str, Sequence[H
     return "", tuple(hosts.values())
 
 
-def _window(hosts: Sequence[Host], *, window_ns: Ns, writes_per_s: int) -> list[Measured]:
+def _measured(drafted: Draft, hosts: Sequence[Host], directory: str) -> Measured:
+    """As many windows as it takes. ``directory``: where to sync; "": where the host keeps data."""
+    windows = list[Measured]()
+    for window_ns in WINDOWS_NS:
+        each = _window(hosts, directory, window_ns=window_ns, writes_per_s=_writes_per_s(drafted))
+        windows.append(pooled(each))
+        if not restless(windows[-1], drafted.plan.promise):
+            break
+    return joined(windows)
+
+
+def _window(hosts: Sequence[Host], directory: str, *, window_ns: Ns, writes_per_s: int) -> list[Measured]:
     """One window on all hosts at once, as the run will load them."""
     addresses = {host.name: host.address for host in hosts}
 
     def measure(host: Host) -> Measured:
         peers = {name: address for name, address in addresses.items() if name != host.name}
-        said = host.measure(host.places.data_dir, peers, window_ns=window_ns, writes_per_s=writes_per_s)
+        said = host.measure(directory or host.places.data_dir, peers, window_ns=window_ns, writes_per_s=writes_per_s)
         return _read(host.name, said, window_ns)
 
     with ThreadPoolExecutor(max_workers=len(hosts)) as pool:
@@ -101,5 +138,4 @@ def _writes_per_s(drafted: Draft) -> int:
 
 
 def _noted(drafted: Draft, figures: Mapping[str, Any]) -> Draft:
-    plan = msgspec.structs.replace(drafted.plan, calibration=dict(figures))
-    return msgspec.structs.replace(drafted, plan=plan)
+    return with_plan(drafted, calibration=dict(figures))

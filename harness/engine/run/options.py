@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 
 from dethrone.harness.core.clock import Ns
+from dethrone.harness.core.plan import DataIn
 from dethrone.harness.core.verdict import FailOn
 
 
@@ -51,5 +52,7 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     conclusive: bool = True
     """Each requested fault kind happens, and a run continues until it has shown what it owes, or for twice its time
     limit. False: the schedule is what the seed draws, and the run ends with it."""
+    data_in: DataIn | None = None
+    """Where nodes keep their data; None: on disk, or in memory where the measured disk is slow or restless."""
     time_scale: float | None = None
     """By how much the whole run is slower; None: on real hosts measured before the first node starts, else 1."""

@@ -132,11 +132,17 @@ def draft(options: RunOptions, *, seed: int) -> Draft:
         stop_at_first_failure=defaults.stop_at_first_failure if stop_early is None else stop_early,
         stop_at=defaults.stop_at,
         backend_settings=backend_settings,
+        data_in=options.data_in or "disk",
         secrets=system.secret_knobs() if isinstance(system, Secretive) else (),
         settings=_unusual(system, knobs, profile=profile, asked=asked),
         evidence=evidence(schedule, promise, drawn=options.schedule is None and options.scenario is None),
     )
     backend.traits.refuse(plan)
+    if plan.data_in == "memory" and not backend.traits.memory_dir:
+        raise ConfigError(
+            f"hosts of the backend {backend.name} have no place in memory for nodes' data",
+            next_step="remove --data-in, or run with --on docker or --on local",
+        )
     drafted = Draft(
         plan=plan,
         system=system,
@@ -166,12 +172,12 @@ def at_scale(drafted: Draft, scale: float) -> Draft:
         )
     schedule = schedule_at(plan.schedule, scale)
     if scale == 1:
-        return drafted if schedule is plan.schedule else _with(drafted, schedule=schedule)
+        return drafted if schedule is plan.schedule else with_plan(drafted, schedule=schedule)
     if not isinstance(drafted.system, Scalable):
         raise ConfigError(
             f"the timers of {plan.system} are not configurable", next_step="remove --time-scale, or set it to 1"
         )
-    return _with(
+    return with_plan(
         msgspec.structs.replace(drafted, more=_more_at(drafted.more, scale)),
         schedule=schedule,
         knobs=drafted.system.at_scale(plan.knobs, scale),
@@ -187,7 +193,8 @@ def _more_at(more: Continue | None, scale: float) -> Continue | None:
     return None if more is None else lambda: more().at_scale(scale)
 
 
-def _with(drafted: Draft, **changes: Any) -> Draft:
+def with_plan(drafted: Draft, **changes: Any) -> Draft:
+    """The draft with these fields of its plan changed."""
     return msgspec.structs.replace(drafted, plan=msgspec.structs.replace(drafted.plan, **changes))
 
 

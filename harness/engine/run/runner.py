@@ -13,6 +13,7 @@ import secrets
 import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +44,7 @@ from dethrone.harness.core.secrets import only_secret
 from dethrone.harness.core.world import VirtualBackend
 from dethrone.harness.engine.run.artifacts import CUT, FREE_MIN, collect, free_bytes, log_tail, too_full
 from dethrone.harness.engine.run.director import Director
-from dethrone.harness.engine.run.judge import write_verdict
+from dethrone.harness.engine.run.judge import load_checkers, write_verdict
 from dethrone.harness.engine.run.judgement import RunResult
 from dethrone.harness.engine.run.lifecycle import Course, default_dir, signals, versions
 from dethrone.harness.engine.run.listener import Drawn, Listener
@@ -83,9 +84,10 @@ def run(options: RunOptions, listener: Listener, *, checkers: Mapping[str, Check
     store_plan(run_dir, drafted.plan, options)
     listener.drawn(Drawn(plan=presentable(drafted.plan), run_dir=run_dir, versions=versions()))
     run_id = f"{drafted.plan.system}-{secrets.token_hex(4)}"
-    if isinstance(drafted.backend, VirtualBackend):
-        return VirtualRun(options, drafted, run_dir, listener, run_id=run_id, checkers=checkers).carry_out()
-    return _Run(options, drafted, run_dir, listener, run_id=run_id, checkers=checkers).carry_out()
+    # Now: a plug-in that cannot be imported ends the run before it began.
+    judges = load_checkers() if checkers is None else checkers
+    course = VirtualRun if isinstance(drafted.backend, VirtualBackend) else _Run
+    return course(options, drafted, run_dir, listener, run_id, judges).carry_out()
 
 
 def store_plan(run_dir: Path, plan: Plan, options: RunOptions) -> None:
@@ -97,22 +99,12 @@ def store_plan(run_dir: Path, plan: Plan, options: RunOptions) -> None:
         store.write_json(run_dir / store.SECRETS, {"settings": kept}, private=True)
 
 
+@dataclass(eq=False)
 class _Run(Course):
     """A run on real hosts."""
 
-    def __init__(
-        self,
-        options: RunOptions,
-        drafted: Draft,
-        run_dir: Path,
-        listener: Listener,
-        *,
-        run_id: str,
-        checkers: Mapping[str, Checker] | None = None,
-    ) -> None:
-        super().__init__(options, drafted, run_dir, listener, run_id=run_id, checkers=checkers)
-        self.inbox: queue.SimpleQueue[w.Happening] = queue.SimpleQueue()
-        self.hosts: Mapping[str, Host] = {}
+    inbox: queue.SimpleQueue[w.Happening] = field(default_factory=queue.SimpleQueue)
+    hosts: Mapping[str, Host] = field(default_factory=dict)
 
     def carry_out(self) -> RunResult:
         started = time.monotonic_ns()
@@ -134,19 +126,8 @@ class _Run(Course):
 
     def _deploy_and_direct(self, ledger: Ledger) -> None:
         backend, system, plan = self.draft.backend, self.draft.system, self.plan
-        defaults = system.defaults()
-        spec = DeploySpec(
-            run_id=self.run_id,
-            nodes=plan.nodes,
-            image=system.image(),
-            base=self.options.base or defaults.base,
-            state_dir=str(ledger.directory),
-            voters=plan.voters,
-            needs=frozenset().union(*(fault.needs() for fault in self.draft.faults.values())),
-            memory_bytes=defaults.memory_bytes,
-            pids=defaults.pids,
-            shown=system.shown() if isinstance(system, OfThisMachine) else (),
-        )
+        needs = frozenset[str]().union(*(fault.needs() for fault in self.draft.faults.values()))
+        spec = deploy_spec(self.draft, ledger, base=self.options.base, run_id=self.run_id, needs=needs)
         ledger.record("deploying", backend=backend.name, nodes=list(plan.nodes), **lenders(self.options))
         began = time.monotonic_ns()
         origin = began
@@ -159,7 +140,7 @@ class _Run(Course):
             return
         self._check_interrupted()
         plan = self.plan
-        nodes = node_specs(plan, hosts)
+        nodes = node_specs(plan, hosts, memory_dir=backend.traits.memory_dir)
         for name, host in hosts.items():
             prepare_host(system, host, nodes[name])
         self.figures["shared_users"] = shared_users(hosts)
@@ -214,7 +195,7 @@ class _Run(Course):
     def _calibrated(self, hosts: Mapping[str, Host]) -> bool:
         """Run at the time scale that this machine needs; whether there is one that is enough."""
         self.listener.progress("measuring how slow this machine is")
-        found = calibrate(self.draft, hosts, self.listener.progress)
+        found = calibrate(self.draft, hosts, self.listener.progress, data_fixed=self.options.data_in is not None)
         self.draft, self.plan = found.draft, found.draft.plan
         self.store(store.PLAN, presentable(self.plan))
         self.store(store.PLANNED, self.plan.schedule)
@@ -329,8 +310,25 @@ class _Run(Course):
             raise Interrupted("interrupted before the nodes were started")
 
 
-def node_specs(plan: Plan, hosts: Mapping[str, Host]) -> dict[str, NodeSpec]:
-    """What the system's adapter learns about each node."""
+def deploy_spec(drafted: Draft, ledger: Ledger, *, base: str | None, run_id: str, needs: frozenset[str]) -> DeploySpec:
+    """What the backend needs to make the hosts. ``base``: the image that the user named; ``needs``: of the faults."""
+    system, plan, defaults = drafted.system, drafted.plan, drafted.system.defaults()
+    return DeploySpec(
+        run_id=run_id,
+        nodes=plan.nodes,
+        image=system.image(),
+        base=base or defaults.base,
+        state_dir=str(ledger.directory),
+        voters=plan.voters,
+        needs=needs,
+        memory_bytes=defaults.memory_bytes,
+        pids=defaults.pids,
+        shown=system.shown() if isinstance(system, OfThisMachine) else (),
+    )
+
+
+def node_specs(plan: Plan, hosts: Mapping[str, Host], *, memory_dir: str = "") -> dict[str, NodeSpec]:
+    """What the system's adapter learns about each node. ``memory_dir``: the backend's."""
     members = {name: hosts[name].address for name in plan.nodes}
     places = {name: host.places for name, host in hosts.items()}
     return {
@@ -342,7 +340,7 @@ def node_specs(plan: Plan, hosts: Mapping[str, Host]) -> dict[str, NodeSpec]:
             profile=plan.profile,
             variant=plan.variant,
             seed=plan.seed,
-            data_dir=places[name].data_dir,
+            data_dir=memory_dir if plan.data_in == "memory" else places[name].data_dir,
             log_dir=places[name].log_dir,
             run_dir=places[name].run_dir,
             python=places[name].python,

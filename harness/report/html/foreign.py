@@ -9,23 +9,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dethrone.harness.core.clean import in_html as escape
-from dethrone.harness.report.html import asset
 from dethrone.harness.report.html.drawings import drawing
+from dethrone.harness.report.html.pages import document
 from dethrone.harness.report.words import pairs, verdict_word
-
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
 
 def page(rows: Sequence[Mapping[str, Any]]) -> str:
     """The page over the objects of ``dethrone check --format … --json``, one a file."""
     body = "".join(_row(row) for row in rows)
-    return (
-        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
-        f"<title>{escape(_title(rows))}</title>\n<style>{asset('style.css')}</style>\n</head>\n<body>\n{body}\n"
-        "<footer><p>dethrone check</p></footer>\n</body>\n</html>\n"
-    )
+    return document(_title(rows), f"{body}\n<footer><p>dethrone check</p></footer>")
 
 
 def _title(rows: Sequence[Mapping[str, Any]]) -> str:

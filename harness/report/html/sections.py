@@ -369,7 +369,7 @@ def run(files: RunFiles) -> str:
             *(["not owed: " + name, f"{why.kind}: {why.reason}"] for name, why in promise.exempt.items()),
         ]
         if plan.time_scale != 1 or plan.calibration:
-            rows.insert(1, ["time scale", screens.scale_words(plan)])
+            rows[1:1] = [["time scale", screens.scale_words(plan)], ["nodes' data", screens.data_words(plan)]]
         out.append("<h3>What was promised</h3>" + _table(["", ""], rows, numbers=()))
         work = [["workload", screens.workload_words(plan)], ["schedule", screens.schedule_words(plan)]]
         knobs = [[name, shown(name, value, plan.secrets)] for name, value in sorted(plan.knobs.items())]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from dethrone.harness.core.clean import in_html as escape
 from dethrone.harness.core.clock import MS
-from dethrone.harness.report.html import asset
+from dethrone.harness.report.html.pages import code, document, table
 
 if TYPE_CHECKING:
     from dethrone.harness.pipeline.survival import Curve, Interval
@@ -62,12 +62,7 @@ def render(answer: Any) -> str:
         _found(answer),
         _coverage(answer),
     ]
-    policy = "default-src 'none'; style-src 'unsafe-inline'"
-    return (
-        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
-        f'<meta http-equiv="Content-Security-Policy" content="{policy}"><style>{asset("style.css")}{_CSS}</style>'
-        f"</head><body>{''.join(parts)}</body></html>\n"
-    )
+    return document(title, "".join(parts), style=_CSS)
 
 
 def _regressions(answer: Any) -> str:
@@ -279,16 +274,8 @@ def _drawable(low: float, high: float) -> bool:
 
 def _table(name: str, heads: Sequence[str], rows: Iterable[Sequence[Any]], *, empty: str, red: int = 0) -> str:
     """The last cell of a row is its command."""
-    body = "".join(
-        f"<tr{' class=red' * (place < red)}>"
-        + "".join(f"<td>{escape(str(cell))}</td>" for cell in row[:-1])
-        + f"<td><code>{escape(str(row[-1]))}</code></td></tr>"
-        for place, row in enumerate(rows)
-    )
-    if not body:
-        return f"<h2>{escape(name)}</h2><p>{escape(empty)}</p>"
-    head = "".join(f"<th>{escape(word)}</th>" for word in heads)
-    return f"<h2>{escape(name)}</h2><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    cells = ([*(escape(str(cell)) for cell in row[:-1]), code(str(row[-1]))] for row in rows)
+    return table(name, heads, cells, empty=empty, red=red)
 
 
 def _interval(one: Interval) -> str:

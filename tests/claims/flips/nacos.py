@@ -10,35 +10,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from dethrone.clusters.targets.nacos.knobs import LEADER_TIMEOUT_MS, TICK_PERIOD_MS
-from dethrone.clusters.targets.nacos.messages import DatumStamp, State
 from dethrone.clusters.targets.nacos.planted_bugs import EqualTermWins, HalfIsEnough, KeepsFormer, SaysItEachTime
 from dethrone.clusters.targets.nacos.rules import Rules
 from dethrone.harness.core.rng import Rng
+from tests.claims.always import always
 
-
-class NeverBeats(Rules):
-    def beats(self, *, state: State, standalone: bool) -> bool:
-        return False
-
-
-class NeverDue(Rules):
-    def is_due(self, due_ms: int) -> bool:
-        return False
-
-
-class NoOwnVote(Rules):
-    def votes_for_itself(self) -> bool:
-        return False
-
-
-class NoForwarding(Rules):
-    def forwards(self) -> bool:
-        return False
-
-
-class LeaderAloneIsEnough(Rules):
-    def publish_majority(self, peers: int) -> int:
-        return 1
+NeverBeats = always(Rules, beats=False)
+NeverDue = always(Rules, is_due=False)
+NoOwnVote = always(Rules, votes_for_itself=False)
+NoForwarding = always(Rules, forwards=False)
+LeaderAloneIsEnough = always(Rules, publish_majority=1)
 
 
 class LoyalFollower(Rules):
@@ -46,14 +27,8 @@ class LoyalFollower(Rules):
         return leader is None
 
 
-class ForgetsTerm(Rules):
-    def start_term(self, stored: int) -> int:
-        return 0
-
-
-class SlowTasks(Rules):
-    def tick_ms(self) -> int:
-        return 2 * TICK_PERIOD_MS
+ForgetsTerm = always(Rules, start_term=0)
+SlowTasks = always(Rules, tick_ms=2 * TICK_PERIOD_MS)
 
 
 class ShortFirstDue(Rules):
@@ -61,9 +36,7 @@ class ShortFirstDue(Rules):
         return rng.below(LEADER_TIMEOUT_MS // 2)
 
 
-class FixedDue(Rules):
-    def leader_due_ms(self, rng: Rng) -> int:
-        return LEADER_TIMEOUT_MS
+FixedDue = always(Rules, leader_due_ms=LEADER_TIMEOUT_MS)
 
 
 class RandomBeats(Rules):
@@ -71,34 +44,12 @@ class RandomBeats(Rules):
         return super().heartbeat_due_ms(rng) + rng.below(5) * TICK_PERIOD_MS
 
 
-class AlwaysWorks(Rules):
-    def works(self, *, stop_work: bool, ready: bool) -> bool:
-        return True
-
-
-class ResetsAfterwards(Rules):
-    def resets_before_campaign(self) -> bool:
-        return False
-
-
-class KeepsVotes(Rules):
-    def clears_votes(self) -> bool:
-        return False
-
-
-class FailureIsConsent(Rules):
-    def counts_failed_call(self) -> bool:
-        return True
-
-
-class AnswersStrangers(Rules):
-    def knows_candidate(self, *, known: bool) -> bool:
-        return True
-
-
-class KeepsOwnTerm(Rules):
-    def adopts_term(self) -> bool:
-        return False
+AlwaysWorks = always(Rules, works=True)
+ResetsAfterwards = always(Rules, resets_before_campaign=False)
+KeepsVotes = always(Rules, clears_votes=False)
+FailureIsConsent = always(Rules, counts_failed_call=True)
+AnswersStrangers = always(Rules, knows_candidate=True)
+KeepsOwnTerm = always(Rules, adopts_term=False)
 
 
 class DataCounts(Rules):
@@ -106,49 +57,15 @@ class DataCounts(Rules):
         return candidate_term > own_term and own_items == 0
 
 
-class GrantPutsNothingOff(Rules):
-    def grant_resets_due(self) -> bool:
-        return False
-
-
-class EverybodyBeats(Rules):
-    def beats(self, *, state: State, standalone: bool) -> bool:
-        return True
-
-
-class BareBeats(Rules):
-    def stamps(self, held: tuple[DatumStamp, ...]) -> tuple[DatumStamp, ...]:
-        return ()
-
-
-class AnySenderLeads(Rules):
-    def accepts_sender(self, state: State) -> bool:
-        return True
-
-
-class AnyTermBeats(Rules):
-    def accepts_term(self, *, own_term: int, sender_term: int) -> bool:
-        return True
-
-
-class StaysWhatItWas(Rules):
-    def beat_makes_follower(self, state: State) -> bool:
-        return False
-
-
-class BeatPutsNothingOff(Rules):
-    def beat_resets_dues(self) -> bool:
-        return False
-
-
-class GoesOn(Rules):
-    def stops_at_switch(self) -> bool:
-        return False
-
-
-class OnlyInMemory(Rules):
-    def stores_item(self) -> bool:
-        return False
+GrantPutsNothingOff = always(Rules, grant_resets_due=False)
+EverybodyBeats = always(Rules, beats=True)
+BareBeats = always(Rules, stamps=())
+AnySenderLeads = always(Rules, accepts_sender=True)
+AnyTermBeats = always(Rules, accepts_term=True)
+StaysWhatItWas = always(Rules, beat_makes_follower=False)
+BeatPutsNothingOff = always(Rules, beat_resets_dues=False)
+GoesOn = always(Rules, stops_at_switch=False)
+OnlyInMemory = always(Rules, stores_item=False)
 
 
 FLIPS: Mapping[str, type[Rules]] = {

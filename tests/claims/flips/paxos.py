@@ -19,6 +19,7 @@ from dethrone.clusters.targets.paxos.planted_bugs import (
 )
 from dethrone.clusters.targets.paxos.rules import Report, Rules
 from dethrone.clusters.targets.paxos.storage import Acceptor
+from tests.claims.always import always
 
 
 class _LoadedPrepare(Prepare, frozen=True, gc=False, tag="prepare", kw_only=True):
@@ -36,16 +37,8 @@ class PrepareWithValue(Rules):
         return _LoadedPrepare(instance, number, value=value)
 
 
-class StartsAlone(Rules):
-    def may_start(self, reachable: int, *, own: bool, acceptors: int) -> bool:
-        del reachable, own, acceptors
-        return True
-
-
-class ProposesOnFirstPromise(Rules):
-    def majority(self, acceptors: int, *, reachable: int) -> int:
-        del acceptors, reachable
-        return 1
+StartsAlone = always(Rules, may_start=True)
+ProposesOnFirstPromise = always(Rules, majority=1)
 
 
 class NeverChooses(Rules):
@@ -74,9 +67,7 @@ class AcceptsOnce(Rules):
         return acceptor.accepted_value is None and super().accepts(number, acceptor)
 
 
-class NeverRetries(Rules):
-    def retries(self) -> bool:
-        return False
+NeverRetries = always(Rules, retries=False)
 
 
 class OneInstance(Rules):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from dethrone.clusters.targets.zk_ephemeral.rules import Rules
+from tests.claims.always import always
 
 
 class FollowersServe(Rules):
@@ -16,19 +17,9 @@ class FollowersServe(Rules):
         return leads or reading
 
 
-class LeaderNodePersists(Rules):
-    def creates_ephemeral(self) -> bool:
-        return False
-
-
-class IgnoresDeletion(Rules):
-    def reacts_to_deletion(self) -> bool:
-        return False
-
-
-class EveryCreatorWins(Rules):
-    def may_create(self, *, exists: bool, path: str) -> bool:
-        return True
+LeaderNodePersists = always(Rules, creates_ephemeral=False)
+IgnoresDeletion = always(Rules, reacts_to_deletion=False)
+EveryCreatorWins = always(Rules, may_create=True)
 
 
 FLIPS: Mapping[str, type[Rules]] = {

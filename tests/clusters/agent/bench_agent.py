@@ -67,8 +67,6 @@ def in_docker(news: list) -> Iterator[Mapping[str, AgentHost]]:
                 trace_path="/tmp/trace.log",
                 log_path="/tmp/node.log",
                 data_dir="/var/lib/node",
-                clock_socket=None,
-                faketime=False,
             )
             host.prepare(start, peers, dead_man_ns=0)
         yield hosts

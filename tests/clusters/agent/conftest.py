@@ -25,6 +25,7 @@ from dethrone.clusters.agent import bundle
 from dethrone.clusters.agent.agent_host import AgentHost
 from dethrone.clusters.agent.streams import SocketStream, Stream
 from dethrone.harness.core.interfaces import Command, HostNews, NodeStart
+from tests.waiting import until
 
 PLACE = tempfile.mkdtemp(prefix="dethrone-tests-agent-")
 atexit.register(shutil.rmtree, PLACE, ignore_errors=True)
@@ -80,13 +81,6 @@ while True:
 """
 
 
-def wait_until(condition: Callable[[], object], limit_s: float = 5.0) -> None:
-    deadline = time.monotonic() + limit_s
-    while not condition():
-        assert time.monotonic() < deadline, "did not come true in time"
-        time.sleep(0.005)
-
-
 class ProcessStream:
     """The pipes of a relay command: ``docker exec -i HOST … relay``, ``ssh HOST … relay``."""
 
@@ -134,7 +128,6 @@ class Box:
     """One agent, in a network namespace or not, and our link to it."""
 
     AGENT = str(AGENT)
-    wait_until = staticmethod(wait_until)
 
     def __init__(self, name: str, directory: Path, *, address: str = "127.0.0.1", namespace: str | None = None) -> None:
         self.name, self.directory, self.address, self.namespace = name, directory, address, namespace
@@ -168,18 +161,18 @@ class Box:
 
     def raw(self) -> socket.socket:
         """A connection of its own, once the agent listens."""
-        deadline = time.monotonic() + 10
-        while True:
+
+        def connected() -> socket.socket:
             connection = socket.socket(socket.AF_UNIX)
             connection.settimeout(5)
             try:
                 connection.connect(self.socket)
             except OSError:
                 connection.close()
-                assert time.monotonic() < deadline, "the agent does not listen"
-                time.sleep(0.005)
-            else:
-                return connection
+                raise
+            return connection
+
+        return until(connected, what="the agent listens")
 
     def meet(self, connect: Callable[[], Stream] | None = None, **more: object) -> AgentHost:
         self.raw().close()
@@ -202,6 +195,12 @@ class Box:
             clock_socket=str(self.directory / "clock.sock"),
             faketime=faketime,
         )
+
+    def run_node(self, *more: str, faketime: bool = False, dead_man_ns: int = 0) -> None:
+        """Prepare the host and start its node, which has traced something when this returns."""
+        self.host.prepare(self.start(*more, faketime=faketime), {}, dead_man_ns=dead_man_ns)
+        self.host.start_node()
+        until(self.traced)
 
     def kinds(self, kind: str) -> list[HostNews]:
         return [news for news in list(self.news) if news.kind == kind]
@@ -233,6 +232,20 @@ def box(tmp_path: Path) -> Iterator[Box]:
     one.serve("--probe-port", "0", "--term-limit", "0.7")
     yield one
     one.end()
+
+
+@pytest.fixture
+def host(box):
+    box.meet()
+    box.host.prepare(box.start(), {"n2": "198.18.0.2"}, dead_man_ns=0)
+    return box.host
+
+
+@pytest.fixture
+def running(box, host):
+    host.start_node()
+    until(box.traced)
+    return host
 
 
 def batch(*lines: str, inside: str | None = None) -> None:

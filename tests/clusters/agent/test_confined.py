@@ -13,6 +13,7 @@ import pytest
 from dethrone.clusters.agent.host.confinement import CAPABILITIES
 from dethrone.harness.core.errors import ClusterError
 from dethrone.harness.core.interfaces import Command
+from tests.waiting import until
 
 from .conftest import Box
 
@@ -64,7 +65,7 @@ def begin(box: Box, **command: object) -> dict[str, str]:
     box.meet().prepare(start, {"n1": "127.0.0.1"}, dead_man_ns=0)
     box.host.start_node()
     found = box.directory / "run" / "found"
-    box.wait_until(found.exists)
+    until(found.exists)
     return json.loads(found.read_text())
 
 

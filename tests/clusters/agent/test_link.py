@@ -17,35 +17,21 @@ import msgspec
 import pytest
 
 from dethrone.clusters.agent.confirm import converge_all
-from dethrone.clusters.agent.host.clocks import find_faketime
 from dethrone.clusters.agent.host.news import News
 from dethrone.clusters.agent.host.processes import process_stat
 from dethrone.clusters.agent.host.tails import FATAL_LAG_MAX, FATAL_MAX, FatalSearch
 from dethrone.harness.core.clock import MS, SECOND
 from dethrone.harness.core.errors import ClusterError
-from dethrone.harness.core.hoststate import HEALTHY, ClockSkew, DiskTrouble, HostState, Strobe
-from dethrone.harness.core.interfaces import Command, Host, Yes
+from dethrone.harness.core.hoststate import HEALTHY, ClockSkew, DiskTrouble, HostState
+from dethrone.harness.core.interfaces import Command, Host
+from tests.waiting import until
 
 pytestmark = pytest.mark.processes
 
 
-@pytest.fixture
-def host(box):
-    box.meet()
-    box.host.prepare(box.start(), {"n2": "198.18.0.2"}, dead_man_ns=0)
-    return box.host
-
-
-@pytest.fixture
-def running(box, host):
-    host.start_node()
-    box.wait_until(box.traced)
-    return host
-
-
 def state_of(pid: int) -> str | None:
     stat = process_stat(pid)
-    return None if stat is None else stat[0]
+    return None if stat is None else stat.state
 
 
 def pid_of(box) -> int:
@@ -55,12 +41,11 @@ def pid_of(box) -> int:
 def test_a_link_is_a_host(host):
     checked: Host = host
     assert checked.name == "n1"
-    assert isinstance(host.capabilities()["signals"], Yes)
 
 
 def test_a_node_starts_says_what_it_does_and_ends(box, running):
     running.stop_node()
-    box.wait_until(lambda: box.kinds("exited"))
+    until(lambda: box.kinds("exited"))
     started, exited = box.kinds("started")[0], box.kinds("exited")[0]
     assert (started.data["incarnation"], started.data["asked"]) == (1, True)
     assert (exited.data["code"], exited.data["asked"], exited.data["incarnation"]) == (-signal.SIGTERM, True, 1)
@@ -97,13 +82,13 @@ def test_a_node_that_cannot_be_started_is_an_error_and_not_an_incarnation(box):
         box.host.start_node()
     box.host.prepare(start, {}, dead_man_ns=0)
     box.host.start_node()
-    box.wait_until(lambda: box.kinds("started"))
+    until(lambda: box.kinds("started"))
     assert box.kinds("started")[0].data["incarnation"] == 1
 
 
 def test_an_exit_that_nobody_asked_for_is_told_and_not_mended_by_itself(box, running):
     os.kill(pid_of(box), signal.SIGKILL)
-    box.wait_until(lambda: box.kinds("exited"))
+    until(lambda: box.kinds("exited"))
     assert box.kinds("exited")[0].data["asked"] is False
     assert len(box.kinds("started")) == 1
     evidence = running.converge(HEALTHY)
@@ -120,10 +105,10 @@ def test_an_exit_that_nobody_asked_for_carries_the_last_lines_of_this_process_al
     box.meet()
     box.host.prepare(shell(box, "echo first life; exit 3"), {}, dead_man_ns=0)
     box.host.start_node()
-    box.wait_until(lambda: box.kinds("exited"))
+    until(lambda: box.kinds("exited"))
     box.host.prepare(shell(box, "echo begins; echo 'panic: {incarnation}' >&2; exit 2"), {}, dead_man_ns=0)
     box.host.start_node()
-    box.wait_until(lambda: len(box.kinds("exited")) == 2)
+    until(lambda: len(box.kinds("exited")) == 2)
     data = box.kinds("exited")[1].data
     assert (data["code"], data["asked"], data["lines"]) == (2, False, ["begins", "panic: 2"])
     assert data["detail"] == {"oom_kills": 0}
@@ -131,7 +116,7 @@ def test_an_exit_that_nobody_asked_for_carries_the_last_lines_of_this_process_al
 
 def test_an_exit_that_was_asked_for_carries_no_lines(box, running):
     assert running.converge(HostState(down="SIGKILL")).confirmed
-    box.wait_until(lambda: box.kinds("exited"))
+    until(lambda: box.kinds("exited"))
     assert "lines" not in box.kinds("exited")[0].data
 
 
@@ -140,9 +125,9 @@ def test_fatal_lines_are_told_while_the_node_runs_and_before_its_end(box):
     script = "echo ok; echo 'WARNING: DATA RACE'; sleep 1; printf 'a panic: no\\n'; exit 2"
     box.host.prepare(shell(box, script, fatal=("panic:", "DATA RACE")), {}, dead_man_ns=0)
     box.host.start_node()
-    box.wait_until(lambda: box.kinds("fatal"))
+    until(lambda: box.kinds("fatal"))
     assert not box.kinds("exited")
-    box.wait_until(lambda: box.kinds("exited"))
+    until(lambda: box.kinds("exited"))
     told = [(news.data["pattern"], news.data["line"]) for news in box.kinds("fatal")]
     assert told == [("DATA RACE", "WARNING: DATA RACE"), ("panic:", "a panic: no")]
     assert box.news.index(box.kinds("fatal")[-1]) < box.news.index(box.kinds("exited")[0])
@@ -177,13 +162,11 @@ def test_a_kill_is_confirmed_by_the_exit_and_healed_by_a_new_incarnation(box, ru
     healed = running.converge(HEALTHY)
     assert healed.confirmed
     assert evidence.span.hi <= healed.span.lo
-    box.wait_until(lambda: (2, 1) in box.traced())
+    until(lambda: (2, 1) in box.traced())
 
 
 def test_a_process_that_ignores_sigterm_is_not_confirmed_down(box, host):
-    host.prepare(box.start("deaf"), {}, dead_man_ns=0)
-    host.start_node()
-    box.wait_until(box.traced)
+    box.run_node("deaf")
     evidence = host.converge(HostState(down="SIGTERM"))
     assert not evidence.confirmed
     assert "did not end" in evidence.why
@@ -221,105 +204,6 @@ def test_what_is_not_available_is_unconfirmed_and_says_why(running):
         assert not evidence.confirmed
         assert why in evidence.why
     assert running.converge(HEALTHY).confirmed
-
-
-needs_faketime = pytest.mark.skipif(
-    find_faketime() is None and not os.environ.get("CI"), reason="libfaketime is not installed"
-)
-
-
-@pytest.fixture
-def faked(box, host):
-    host.prepare(box.start(faketime=True), {}, dead_man_ns=0)
-    host.start_node()
-    box.wait_until(box.traced)
-    return host
-
-
-@needs_faketime
-@pytest.mark.parametrize("offset", [3600 * SECOND, -3600 * SECOND, 250 * MS])
-def test_a_skew_is_measured_from_inside_the_process(faked, offset):
-    evidence = faked.converge(HostState(clock=ClockSkew(offset_ns=offset)))
-    assert evidence.confirmed, evidence.why
-    assert abs(evidence.detail["clock"]["skew_ns"] - offset) < 2 * MS
-    healed = faked.converge(HEALTHY)
-    assert healed.confirmed
-    assert abs(healed.detail["clock"]["skew_ns"]) < 2 * MS
-
-
-@needs_faketime
-def test_a_rate_drifts_and_is_over_when_it_is_healed(faked):
-    skew = ClockSkew(rate_ppm=100_000)
-    first = faked.converge(HostState(clock=skew))
-    time.sleep(0.3)
-    second = faked.converge(HostState(clock=skew))
-    drift = second.detail["clock"]["skew_ns"] - first.detail["clock"]["skew_ns"]
-    assert first.confirmed
-    assert second.confirmed
-    assert 25 * MS < drift < 80 * MS
-    assert faked.converge(HEALTHY).confirmed
-    time.sleep(0.1)
-    assert faked.converge(HostState(clock=ClockSkew(offset_ns=SECOND))).confirmed
-
-
-@needs_faketime
-def test_a_rate_is_right_in_a_process_that_a_busy_host_loads_late(box, host):
-    start = box.start(faketime=True)
-    late = Command(argv=("/bin/sh", "-c", 'sleep 0.2; unset FAKETIME_SHARED; exec "$@"', "late", *start.command.argv))
-    host.prepare(msgspec.structs.replace(start, command=late), {}, dead_man_ns=0)
-    host.start_node()
-    box.wait_until(box.traced)
-    skew = ClockSkew(rate_ppm=100_000)
-    for _ in range(2):
-        evidence = host.converge(HostState(clock=skew))
-        assert evidence.confirmed, evidence.why
-    assert host.converge(HEALTHY).confirmed
-
-
-@needs_faketime
-def test_a_strobe_is_seen_high_and_low(faked):
-    state = HostState(clock=ClockSkew(offset_ns=SECOND, strobe=Strobe(amplitude_ns=SECOND, period_ns=20 * MS)))
-    evidence = faked.converge(state)
-    assert evidence.confirmed, evidence.why
-    assert abs(evidence.detail["clock"]["strobe_skew_ns"] - 2 * SECOND) < 2 * MS
-    seen = set()
-    deadline = time.monotonic() + 5
-    while len(seen) < 2 and time.monotonic() < deadline:
-        seen.add(round(faked.converge(state).detail["clock"]["skew_ns"] / SECOND))
-    assert seen == {1, 2}
-    assert faked.converge(HEALTHY).confirmed
-
-
-@needs_faketime
-def test_a_skew_under_which_nobody_reads_the_clock_is_measured_as_soon_as_somebody_does(faked):
-    skew = ClockSkew(offset_ns=SECOND)
-    frozen = faked.converge(HostState(frozen=True, clock=skew))
-    assert frozen.confirmed
-    assert frozen.detail["clock"]["deferred"] == "the process is frozen"
-    thawed = faked.converge(HostState(clock=skew))
-    assert abs(thawed.detail["clock"]["skew_ns"] - SECOND) < 2 * MS
-    down = faked.converge(HostState(down="SIGKILL", clock=skew))
-    assert down.confirmed
-    assert down.detail["clock"]["deferred"] == "no process runs"
-    started = faked.converge(HostState(clock=skew))
-    assert started.confirmed, started.why
-    assert abs(started.detail["clock"]["skew_ns"] - SECOND) < 2 * MS
-    assert faked.converge(HostState(frozen=True)).confirmed
-    healed = faked.converge(HEALTHY)
-    assert abs(healed.detail["clock"]["skew_ns"]) < 2 * MS
-
-
-@needs_faketime
-def test_a_process_that_was_frozen_at_its_birth_has_as_long_as_a_new_one_to_tell_its_clocks(box, host):
-    host.prepare(box.start("slow", faketime=True), {}, dead_man_ns=0)
-    host.start_node()
-    box.wait_until(box.traced)
-    skew = ClockSkew(offset_ns=SECOND)
-    assert host.converge(HostState(down="SIGKILL", clock=skew)).confirmed
-    assert host.converge(HostState(frozen=True, clock=skew)).confirmed  # started, and stopped before it can listen
-    thawed = host.converge(HostState(clock=skew))
-    assert thawed.confirmed, thawed.why
-    assert abs(thawed.detail["clock"]["skew_ns"] - SECOND) < 2 * MS
 
 
 def test_commands_and_files_are_bounded(host, tmp_path):
@@ -399,11 +283,11 @@ def test_a_killed_relay_loses_no_news_and_repeats_none(box):
     box.meet(box.relay)
     box.host.prepare(box.start(), {}, dead_man_ns=0)
     box.host.start_node()
-    box.wait_until(lambda: len(box.traced()) > 10)
+    until(lambda: len(box.traced()) > 10)
     for _ in range(3):
         before = len(box.traced())
         os.kill(box.relays[-1].pid, signal.SIGKILL)
-        box.wait_until(lambda before=before: len(box.traced()) > before + 20)
+        until(lambda before=before: len(box.traced()) > before + 20)
     box.host.stop_node()
     lines = box.traced()
     assert lines == [(1, n) for n in range(1, len(lines) + 1)]
@@ -431,11 +315,9 @@ def test_a_request_in_flight_while_the_relay_dies_is_done_once(box):
 
 def test_a_killed_agent_is_lost_and_said_once(box):
     box.meet(give_up_s=0.3)
-    box.host.prepare(box.start(), {}, dead_man_ns=0)
-    box.host.start_node()
-    box.wait_until(box.traced)
+    box.run_node()
     box.agent.kill()
-    box.wait_until(lambda: box.kinds("lost"))
+    until(lambda: box.kinds("lost"))
     with pytest.raises(ClusterError, match="lost"):
         box.host.converge(HEALTHY)
     evidence = converge_all({"n1": box.host}, {"n1": HostState(frozen=True)})
@@ -446,16 +328,14 @@ def test_a_killed_agent_is_lost_and_said_once(box):
 
 def test_an_agent_that_was_replaced_is_lost_and_the_new_one_heals_what_it_finds(box):
     box.meet(give_up_s=5)
-    box.host.prepare(box.start(), {}, dead_man_ns=0)
-    box.host.start_node()
-    box.wait_until(box.traced)
+    box.run_node()
     pid = pid_of(box)
     assert box.host.converge(HostState(frozen=True)).confirmed
     box.agent.kill()
     box.agent.wait()
     assert state_of(pid) == "T"
     box.serve("--probe-port", "0")
-    box.wait_until(lambda: box.kinds("lost"), 10)
+    until(lambda: box.kinds("lost"), 10)
     assert "replaced" in box.kinds("lost")[0].data["why"]
     assert state_of(pid) in {"S", "R"}
     assert box.meet().agent["found"]["node"]["pid"] == pid
@@ -479,21 +359,19 @@ def test_heal_works_through_a_living_agent_and_without_one(box, running):
     assert (code, said["node"]["done"]) == (0, "thawed")
     assert state_of(pid) in {"S", "R"}
     assert heal(box, "--stop")[1]["node"]["done"] == "killed"
-    box.wait_until(lambda: state_of(pid) in {None, "Z"})
+    until(lambda: state_of(pid) in {None, "Z"})
 
 
 def test_silence_of_the_harness_heals_the_host_and_is_news(box):
     box.meet(give_up_s=5)
-    box.host.prepare(box.start(), {}, dead_man_ns=400 * MS)
-    box.host.start_node()
-    box.wait_until(box.traced)
+    box.run_node(dead_man_ns=400 * MS)
     assert box.host.converge(HostState(frozen=True)).confirmed
     time.sleep(0.8)
     assert state_of(pid_of(box)) == "T", "heartbeats keep the switch open"
     session = box.host._session
     box.host._closed.set()  # as if the harness had been killed: no bye
     box.host._stream.close()
-    box.wait_until(lambda: state_of(pid_of(box)) in {"S", "R"}, 3)
+    until(lambda: state_of(pid_of(box)) in {"S", "R"}, 3)
     with box.raw() as connection:
         connection.sendall(json.dumps({"id": 0, "do": "hello", "session": session, "after": 0}).encode() + b"\n")
         said = [json.loads(line) for line in _lines(connection, lambda line: b"dead-man" in line)]
@@ -513,9 +391,7 @@ def _lines(connection: socket.socket, last) -> list[bytes]:
 
 def test_a_harness_that_says_goodbye_is_not_missed(box):
     box.meet()
-    box.host.prepare(box.start(), {}, dead_man_ns=200 * MS)
-    box.host.start_node()
-    box.wait_until(box.traced)
+    box.run_node(dead_man_ns=200 * MS)
     assert box.host.converge(HostState(frozen=True)).confirmed
     box.host.close()
     time.sleep(0.6)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -16,7 +18,7 @@ import pytest
 from dethrone.clusters.agent.confirm import converge_all
 from dethrone.harness.core.clock import MS, SECOND
 from dethrone.harness.core.hoststate import HEALTHY, HostState, LinkQuality, with_cuts
-from dethrone.harness.core.interfaces import Yes
+from tests.waiting import until
 
 pytestmark = pytest.mark.namespaces
 
@@ -157,7 +159,7 @@ def test_foreign_rules_are_left_alone(five, hosts):
     assert foreign() == before
     assert all(found.confirmed for found in ask(hosts).values())
     assert foreign() == before
-    assert box.host.heal().confirmed
+    assert box.host._call("heal")["confirmed"]
     assert "DETHRONE" not in iptables(box, "-S", tool=tool)
     assert foreign() == before
     iptables(box, "-F", "FOREIGN", tool=tool)
@@ -170,7 +172,7 @@ def test_a_rule_that_is_removed_behind_our_back_is_not_confirmed_and_is_put_back
     chain = next(line.split()[1] for line in iptables(box, "-S", tool=tool).splitlines() if "-N DETHRONE" in line)
     for sabotage in (["-F", chain], ["-D", "INPUT", "-j", chain]):
         iptables(box, *sabotage, tool=tool)
-        found = box.host.probe_links(1, expect=[], timeout_ns=0)
+        found = box.host.probe_links_async(1, expect=[], timeout_ns=0).result(5)
         assert found["in_force"] is False
         assert found["why"]
         evidence = ask(hosts, ("n1", "n2"))["n2"]
@@ -212,7 +214,7 @@ def test_a_probe_counts_only_from_the_address_of_its_sender(five, hosts):
     address = five["n2"].address
     forged = f"import socket; socket.socket(type=2).sendto(b'dethrone-probe test 77 n1', ('{address}', 7003))"
     assert python(five["n3"], forged).wait(timeout=5) == 0
-    found = hosts["n2"].probe_links(77, expect=["n1"], timeout_ns=50 * MS)
+    found = hosts["n2"].probe_links_async(77, expect=["n1"], timeout_ns=50 * MS).result(5)
     assert found["arrived"] == []
     assert found["strange"] >= 1
 
@@ -221,10 +223,9 @@ def test_loss_is_partial_and_delay_is_not_available(hosts):
     evidence = converge_all(hosts, {"n2": HostState(links=(LinkQuality(src="n1", loss_percent=50),))})["n2"]
     assert evidence.confirmed, evidence.why
     for nonce in range(200, 300):
-        hosts["n1"].send_probes(nonce)
-    arrived = sum(
-        "n1" in hosts["n2"].probe_links(nonce, expect=[], timeout_ns=0)["arrived"] for nonce in range(240, 300)
-    )
+        hosts["n1"].send_probes_async(nonce).result(5)
+    found = [hosts["n2"].probe_links_async(nonce, expect=[], timeout_ns=0).result(5) for nonce in range(240, 300)]
+    arrived = sum("n1" in one["arrived"] for one in found)
     assert 10 < arrived < 50
     late = converge_all(hosts, {"n2": HostState(links=(LinkQuality(src="n1", delay_ns=MS),))})["n2"]
     assert not late.confirmed
@@ -232,7 +233,7 @@ def test_loss_is_partial_and_delay_is_not_available(hosts):
 
 
 def test_flows_to_a_peer_are_reset(five, hosts):
-    if not isinstance(hosts["n1"].capabilities()["ss"], Yes):
+    if shutil.which("ss") is None:
         pytest.skip("no ss")
     server = python(five["n2"], LISTEN.format(port=7902) + "; c.recv(1)")
     server.stdout.readline()
@@ -264,7 +265,7 @@ def test_cuts_and_kills_compose_in_one_transaction(five, hosts):
     for host in hosts.values():
         host.start_node()
     for box in five.values():
-        box.wait_until(box.traced)
+        until(box.traced)
     states = with_cuts(dict.fromkeys(hosts, HEALTHY), frozenset({("n1", "n2"), ("n2", "n1")}))
     states["n1"] = HostState(cuts=("n2",), down="SIGKILL")
     states["n3"] = HostState(frozen=True)
@@ -284,7 +285,7 @@ def test_a_lost_host_does_not_hold_the_others_up(five, hosts, tmp_path, namespac
     try:
         lonely.meet(give_up_s=0.1)
         lonely.agent.kill()
-        lonely.wait_until(lambda: lonely.kinds("lost"))
+        until(lambda: lonely.kinds("lost"))
         mixed = {**hosts, "n5": lonely.host}
         evidence = ask(mixed, ("n1", "n2"), ("n5", "n2"), ("n1", "n5"))
         assert evidence["n1"].confirmed
@@ -295,16 +296,24 @@ def test_a_lost_host_does_not_hold_the_others_up(five, hosts, tmp_path, namespac
         lonely.end()
 
 
-@pytest.mark.parametrize(("kind", "more"), [("legacy", ["--run", "test"]), ("nft", ["--run", "test"]), ("nft", [])])
-def test_without_an_agent_heal_takes_the_rules_of_the_dead_one_out(namespaces, tmp_path, five, kind, more):
+@contextlib.contextmanager
+def cut_from_n2(five, namespaces, tmp_path, *arguments, **meeting):
+    """Another agent in the namespace of n1, which cuts n2 off, and the tool that it does it with."""
     box = type(five["n1"])("n1", tmp_path / "own", address=five["n1"].address, namespace=namespaces["n1"])
-    box.serve("--probe-port", "7103", "--iptables", kind)
+    box.serve("--probe-port", "7103", *arguments)
     try:
-        box.meet(give_up_s=0.1)
+        box.meet(**meeting)
         box.host.prepare(box.start(), {"n2": five["n2"].address}, dead_man_ns=0)
         assert box.host.meet_async({"n2": five["n2"].host.addresses}).result(5) == ""
         assert box.host.converge(HostState(cuts=("n2",))).confirmed
-        tool = tool_of({"n1": box})
+        yield box, tool_of({"n1": box})
+    finally:
+        box.end()
+
+
+@pytest.mark.parametrize(("kind", "more"), [("legacy", ["--run", "test"]), ("nft", ["--run", "test"]), ("nft", [])])
+def test_without_an_agent_heal_takes_the_rules_of_the_dead_one_out(namespaces, tmp_path, five, kind, more):
+    with cut_from_n2(five, namespaces, tmp_path, "--iptables", kind, give_up_s=0.1) as (box, tool):
         box.agent.kill()
         box.agent.wait()
         assert f"-s {six(five['n2'])}/128 -j DROP" in iptables(box, "-S", tool=tool.replace("ip", "ip6", 1))
@@ -314,25 +323,14 @@ def test_without_an_agent_heal_takes_the_rules_of_the_dead_one_out(namespaces, t
         assert said["confirmed"]
         assert "DETHRONE" not in iptables(box, "-S", tool=tool)
         assert "DETHRONE" not in iptables(box, "-S", tool=tool.replace("ip", "ip6", 1))
-    finally:
-        box.end()
 
 
 def test_silence_takes_the_rules_out(namespaces, tmp_path, five):
-    box = type(five["n1"])("n1", tmp_path / "own", address=five["n1"].address, namespace=namespaces["n1"])
-    box.serve("--probe-port", "7103", "--dead-man", "0.5")
-    try:
-        box.meet()
-        box.host.prepare(box.start(), {"n2": five["n2"].address}, dead_man_ns=0)
-        assert box.host.meet_async({"n2": five["n2"].host.addresses}).result(5) == ""
-        assert box.host.converge(HostState(cuts=("n2",))).confirmed
-        tool = tool_of({"n1": box})
+    with cut_from_n2(five, namespaces, tmp_path, "--dead-man", "0.5") as (box, tool):
         box.host._closed.set()  # as if the harness had been killed: no bye
         box.host._stream.close()
-        box.wait_until(lambda: "DETHRONE" not in iptables(box, "-S", tool=tool))
-        box.wait_until(lambda: "DETHRONE" not in iptables(box, "-S", tool=tool.replace("ip", "ip6", 1)))
-    finally:
-        box.end()
+        until(lambda: "DETHRONE" not in iptables(box, "-S", tool=tool))
+        until(lambda: "DETHRONE" not in iptables(box, "-S", tool=tool.replace("ip", "ip6", 1)))
 
 
 def test_an_idle_agent_costs_little(five):
@@ -448,7 +446,7 @@ def test_rules_that_are_flushed_are_told_of_within_a_second_or_so_and_put_back(f
     asked = time.monotonic_ns() - box.host.origin_ns
     iptables(box, "-F", tool=tool)
     flushed = time.monotonic_ns() - box.host.origin_ns
-    box.wait_until(lambda: len(rules_lost(box)) > before, 4)
+    until(lambda: len(rules_lost(box)) > before, 4)
     found = rules_lost(box)[-1]
     assert found.span.lo <= flushed
     assert found.span.hi >= asked

@@ -43,6 +43,7 @@ from dethrone.clusters.agent.host.threads import (
     parse_schedstat,
     parse_state,
 )
+from tests.waiting import until
 
 pytestmark = pytest.mark.processes
 
@@ -51,13 +52,6 @@ def said(news, kind):
     """The noise of that kind that is kept as news: (lo, hi, data)."""
     lines = [json.loads(line) for line in news.after(0, 1 << 30)[1].splitlines()]
     return [(line["lo"], line["hi"], line["data"]) for line in lines if line["data"].get("kind") == kind]
-
-
-def eventually(holds, limit_s=10.0):
-    deadline = time.monotonic() + limit_s
-    while not holds() and time.monotonic() < deadline:
-        time.sleep(0.005)
-    return holds()
 
 
 # --- the canary's sync ---------------------------------------------------------------------------------------------
@@ -74,7 +68,7 @@ def test_a_sync_that_hangs_is_reported_while_it_hangs_and_once_more_at_its_end(t
 
     canary = Canary(news, sync=slow)
     canary.watch_disk(str(tmp_path))
-    assert eventually(lambda: len(said(news, "fsync")) >= 3), "it hangs, and is reported at doubling lengths"
+    assert until(lambda: len(said(news, "fsync")) >= 3), "it hangs, and is reported at doubling lengths"
     reports = said(news, "fsync")
     assert all(data["hanging"] for _, _, data in reports)
     assert {lo for lo, _, _ in reports} == {reports[0][0]}
@@ -82,7 +76,7 @@ def test_a_sync_that_hangs_is_reported_while_it_hangs_and_once_more_at_its_end(t
     assert lengths[0] > STARVED_NS
     assert all(later >= 2 * earlier for earlier, later in itertools.pairwise(lengths))
     let_go.set()
-    assert eventually(lambda: "hanging" not in said(news, "fsync")[-1][2])
+    assert until(lambda: "hanging" not in said(news, "fsync")[-1][2])
     lo, hi, data = said(news, "fsync")[-1]
     assert (lo, data["id"]) == (reports[0][0], reports[0][2]["id"])
     assert hi - lo == data["value_ns"] >= lengths[-1]
@@ -92,7 +86,7 @@ def test_the_next_sync_starts_soon_after_the_last(tmp_path):
     moments = []
     canary = Canary(News(lambda: None), sync=lambda _: moments.append(time.monotonic()))
     canary.watch_disk(str(tmp_path))
-    assert eventually(lambda: len(moments) > 20)
+    assert until(lambda: len(moments) > 20)
     gaps = sorted(later - earlier for earlier, later in itertools.pairwise(moments))
     assert gaps[len(gaps) // 2] < 10 * SYNC_GAP_S, "a loaded machine is slower, but no second passes unwatched"
 
@@ -103,7 +97,7 @@ def test_the_canarys_file_stays_small_and_has_no_name(tmp_path):
     before, noise.SYNC_BYTES = noise.SYNC_BYTES, 16 << 10
     try:
         canary.watch_disk(str(tmp_path))
-        assert eventually(lambda: len(sizes) > 6)
+        assert until(lambda: len(sizes) > 6)
     finally:
         noise.SYNC_BYTES = before
     assert max(sizes) <= SYNC_FILE_BYTES
@@ -120,7 +114,7 @@ def test_a_disk_that_cannot_be_probed_is_unreadable_and_not_quiet(tmp_path):
     assert canary.sources()["sync"].startswith("unreadable: ")
     canary.changed = lambda: changes.append(canary.sources()["sync"])
     canary.watch_disk(str(tmp_path))
-    assert eventually(lambda: changes[-1:] == ["unreadable: Input/output error"])
+    assert until(lambda: changes[-1:] == ["unreadable: Input/output error"])
     assert canary.sources()["wakeup"] == "read"
 
 
@@ -248,7 +242,7 @@ def test_a_node_that_waits_for_the_processor_is_told_with_how_long_it_waited():
     ]
     try:
         watch = NodeWatch(news, lambda: (node.pid,))
-        assert eventually(lambda: said(news, "process"), 18)
+        assert until(lambda: said(news, "process"), 18)
         assert watch.sources() == {"schedstat": "read", "dstate": "read"}
     finally:
         for process in (node, *others):
@@ -282,7 +276,7 @@ def test_threads_that_cannot_be_read_are_unreadable_and_not_quiet(monkeypatch):
 
     changed = threading.Event()
     watch = NodeWatch(News(lambda: None), lambda: (os.getpid(),))
-    assert eventually(lambda: bool(watch._threads))
+    assert until(lambda: bool(watch._threads))
     monkeypatch.setattr(threads, "Watched", refused)
     watch = NodeWatch(News(lambda: None), lambda: (os.getpid(),))
     watch.changed = changed.set
@@ -293,7 +287,7 @@ def test_threads_that_cannot_be_read_are_unreadable_and_not_quiet(monkeypatch):
 def test_children_of_a_node_are_watched_with_it():
     parent = subprocess.Popen(["sh", "-c", "sleep 60 & sleep 60 & wait"])
     try:
-        assert eventually(lambda: len(descendants(parent.pid)) == 2)
+        assert until(lambda: len(descendants(parent.pid)) == 2)
         assert descendants(descendants(parent.pid)[0]) == []
     finally:
         for child in descendants(parent.pid):
@@ -321,7 +315,7 @@ def test_a_host_declares_its_sources_before_its_node_starts(box):
     box.meet()
     box.host.prepare(box.start(), {}, dead_man_ns=0)
     box.host.start_node()
-    box.wait_until(lambda: box.kinds("started"))
+    until(lambda: box.kinds("started"))
     declared = [news for news in box.kinds("noise") if news.data["kind"] == "sources"]
     assert box.news.index(declared[0]) < box.news.index(box.kinds("started")[0])
     assert set(declared[0].data["sources"]) == {

@@ -384,7 +384,7 @@ def test_when_a_process_began_is_known_to_a_tick_and_never_too_late():
     after = now_ns()
     try:
         stat = process_stat(child.pid)
-        began = began_ns(stat[3])
+        began = began_ns(stat.start)
         tick = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
         assert began <= after
         assert began >= before - 2 * tick
@@ -405,7 +405,7 @@ def test_the_end_of_somebody_elses_process_is_noticed_where_the_kernel_tells_of_
     child = subprocess.Popen(["sleep", "60"])
     try:
         ended = []
-        stranger = Stranger(child.pid, process_stat(child.pid)[3], ended.append)
+        stranger = Stranger(child.pid, process_stat(child.pid).start, ended.append)
         assert not stranger.done.wait(0.1)
         before = now_ns()
         child.kill()

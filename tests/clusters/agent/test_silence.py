@@ -10,6 +10,7 @@ import pytest
 
 from dethrone.clusters.agent.silence import SILENT_NS, Silence
 from dethrone.harness.core.clock import MS, SECOND
+from tests.waiting import until
 
 pytestmark = pytest.mark.processes
 
@@ -57,11 +58,11 @@ def test_an_agent_that_stands_still_is_reported_while_it_does_and_when_it_is_bac
     stopped = time.monotonic_ns() - host.origin_ns
     os.kill(box.agent.pid, signal.SIGSTOP)
     try:
-        box.wait_until(lost, 15)
+        until(lost, 15)
         assert lost()[0].data["back"] is False
     finally:
         os.kill(box.agent.pid, signal.SIGCONT)
-    box.wait_until(lambda: lost()[-1].data["back"], 15)
+    until(lambda: lost()[-1].data["back"], 15)
     first, last = lost()[0], lost()[-1]
     assert first.span.lo == last.span.lo <= stopped, "since the last sign of life, not since it was noticed"
     assert last.span.hi >= first.span.hi

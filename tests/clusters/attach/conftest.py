@@ -2,39 +2,21 @@
 
 from __future__ import annotations
 
-import os
-import time
 import urllib.request
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import docker
-import docker.types
 import pytest
 
-from dethrone.clusters.docker.client import connect
 from dethrone.clusters.docker.image import ensure_image, ingredients_of
-from dethrone.clusters.docker.network import _engine_ranges
-from dethrone.clusters.subnets import candidates, routes
 from dethrone.clusters.systems.etcd import SYSTEM
-from dethrone.harness.core.errors import MissingCapability
 from dethrone.harness.core.interfaces import NodeSpec
+from tests.clusters.engine import engine_client, make_network
+from tests.waiting import until
 
 STRIPPED = "dethrone-test/etcd-without-shell"
 _STRIP = "rm -f /usr/bin/python3* /usr/sbin/*tables* /sbin/*tables* /usr/bin/ip /bin/ip /bin/bash /bin/dash /bin/sh"
-
-
-def until(answer: Callable[[], object], limit_s: float = 20.0) -> None:
-    """Ask until the answer is yes."""
-    deadline = time.monotonic() + limit_s
-    while True:
-        try:
-            if answer():
-                return
-        except OSError:
-            pass
-        assert time.monotonic() < deadline, "it did not come true in time"
-        time.sleep(0.02)
 
 
 class Theirs:
@@ -45,7 +27,7 @@ class Theirs:
         self.name = f"theirs-{uuid.uuid4().hex[:8]}"
         self.label = f"example.cluster={self.name}"
         self.containers: list[docker.models.containers.Container] = []
-        subnet = self._network()
+        self.network, subnet = make_network(client, self.name)
         addresses = {f"n{index}": subnet.replace(".0/24", f".{10 + index}") for index in (1, 2, 3)}
         knobs = SYSTEM.knobs({"election_timeout_ms": "500", "heartbeat_interval_ms": "50"}, profile=None, variant=None)
         for node, address in addresses.items():
@@ -68,18 +50,6 @@ class Theirs:
             self.containers.append(client.containers.get(made["Id"]))
         self.addresses = addresses
         until(lambda: all(self.healthy(node) for node in addresses))
-
-    def _network(self) -> str:
-        for subnet in candidates(self.name, [*_engine_ranges(self.client), *routes()]):
-            pool = docker.types.IPAMPool(subnet=subnet)
-            try:
-                self.client.networks.create(
-                    self.name, internal=True, check_duplicate=True, ipam=docker.types.IPAMConfig(pool_configs=[pool])
-                )
-            except docker.errors.APIError:
-                continue
-            return subnet
-        raise AssertionError("no free range")
 
     def healthy(self, node: str) -> bool:
         with urllib.request.urlopen(f"http://{self.addresses[node]}:2379/health", timeout=1) as answer:
@@ -107,17 +77,12 @@ class Theirs:
     def close(self) -> None:
         for container in self.containers:
             container.remove(force=True, v=True)
-        self.client.networks.get(self.name).remove()
+        self.network.remove()
 
 
 @pytest.fixture(scope="session")
 def client() -> Iterator[docker.DockerClient]:
-    try:
-        connected = connect()
-    except MissingCapability as error:
-        if os.environ.get("CI"):
-            pytest.fail(f"CI needs a Docker engine: {error}")
-        pytest.skip(str(error))
+    connected = engine_client()
     yield connected
     connected.close()
 
@@ -148,8 +113,3 @@ def theirs(client: docker.DockerClient, without_shell: str) -> Iterator[Theirs]:
     cluster = Theirs(client, without_shell)
     yield cluster
     cluster.close()
-
-
-@pytest.fixture(name="until", scope="session")
-def until_fixture() -> Callable[..., None]:
-    return until

@@ -13,16 +13,14 @@ from dethrone.harness.core.errors import ConfigError
 from dethrone.harness.core.hoststate import HEALTHY, ClockSkew, HostState
 from dethrone.harness.core.interfaces import Command, DeploySpec, NodeStart
 from dethrone.harness.core.ledger import Ledger
+from tests.waiting import until
 
 pytestmark = pytest.mark.docker
 
 START = NodeStart(
     command=Command(argv=("/usr/bin/etcd",)),
-    trace_path=None,
     log_path="/var/log/dethrone/node.log",
     data_dir="/var/lib/dethrone/data",
-    clock_socket=None,
-    faketime=False,
 )
 
 
@@ -77,7 +75,7 @@ def test_a_cut_is_made_in_the_targets_own_network_and_proved(attached, theirs, i
     assert "-j DROP" not in theirs.rules(image)
 
 
-def test_a_cut_of_clients_is_proved_too(attached, theirs, until):
+def test_a_cut_of_clients_is_proved_too(attached, theirs):
     assert attached.converge(n2=HostState(cuts=("client",)))["n2"].confirmed
     with pytest.raises(OSError, match="timed out"):
         theirs.healthy("n2")
@@ -85,7 +83,7 @@ def test_a_cut_of_clients_is_proved_too(attached, theirs, until):
     until(lambda: theirs.healthy("n2"))  # etcd answers 503 as long as it has no leader
 
 
-def test_a_kill_ends_the_container_and_its_heal_starts_the_same_one(attached, theirs, until):
+def test_a_kill_ends_the_container_and_its_heal_starts_the_same_one(attached, theirs):
     before = theirs.states()
     down = attached.converge(n3=HostState(down="SIGKILL"), n1=HostState(cuts=("n2",)))
     assert [(one.confirmed, one.why) for one in down.values()] == [(True, "")] * 2
@@ -113,7 +111,7 @@ def test_what_cannot_be_done_to_them_is_said(attached):
     assert attached.converge(n1=HEALTHY)["n1"].confirmed
 
 
-def test_somebody_elses_kill_is_told_and_the_container_is_known_when_it_is_back(attached, theirs, until):
+def test_somebody_elses_kill_is_told_and_the_container_is_known_when_it_is_back(attached, theirs):
     theirs.containers[1].kill("SIGKILL")
     until(lambda: attached.told("n2", "exited"))
     assert [one["asked"] for one in attached.told("n2", "exited")] == [False]

@@ -2,26 +2,15 @@
 
 from __future__ import annotations
 
-import json
-import os
-import signal
-import subprocess
-import sys
-
 import pytest
 
 from dethrone.clusters.attach.sidecar import list_sidecars
 from dethrone.harness.core.events import FaultEvent, Observed
 from dethrone.harness.core.history import read_history
+from tests.command import dethrone, started, told
+from tests.waiting import until
 
 pytestmark = pytest.mark.docker
-
-DETHRONE = [sys.executable, "-m", "dethrone.harness.cli"]
-
-
-@pytest.fixture
-def env(tmp_path):
-    return {**os.environ, "DETHRONE_STATE_DIR": str(tmp_path / "state")}
 
 
 @pytest.fixture
@@ -37,20 +26,17 @@ def untouched(theirs, client, image):
     return look
 
 
-def run(theirs, out, *more: str) -> list[str]:
-    words = ["run", "etcd", "--on", "attach", "--label", theirs.label, "--out", str(out)]
-    return [*DETHRONE, *words, "--set", "election_timeout_ms=500", "--set", "heartbeat_interval_ms=50", *more]
+def run(theirs, out, *more: str) -> list[object]:
+    words = ["run", "etcd", "--on", "attach", "--label", theirs.label, "--out", out]
+    return [*words, "--set", "election_timeout_ms=500", "--set", "heartbeat_interval_ms=50", *more]
 
 
-def test_a_run_judges_them_and_leaves_them_running(theirs, env, tmp_path, untouched):
+def test_a_run_judges_them_and_leaves_them_running(theirs, tmp_path, untouched):
     more = ["--time-limit", "14s", "--nemesis-interval", "4s", "--faults", "partition,kill", "--workload", "election"]
-    done = subprocess.run(
-        run(theirs, tmp_path / "run", "--json", *more), env=env, capture_output=True, text=True, check=False
-    )
-    told = json.loads(done.stdout)
-    assert done.returncode in {0, 2}, done.stderr
-    assert not told["trouble"], told["trouble"]
-    assert told["verdict"] in {"pass", "unknown"}
+    found, code = told(tmp_path / "state", *run(theirs, tmp_path / "run", *more))
+    assert code in {0, 2}
+    assert not found["trouble"], found["trouble"]
+    assert found["verdict"] in {"pass", "unknown"}
     events = read_history(tmp_path / "run" / "history.jsonl")
     outcomes = [event.outcome for event in events if isinstance(event, FaultEvent)]
     assert "installed" in outcomes
@@ -61,18 +47,15 @@ def test_a_run_judges_them_and_leaves_them_running(theirs, env, tmp_path, untouc
 
 
 @pytest.mark.nightly("Docker's runs are killed and healed in make test")
-def test_what_a_killed_harness_broke_is_healed(theirs, env, tmp_path, until, untouched):
+def test_what_a_killed_harness_broke_is_healed(theirs, tmp_path, untouched):
     more = ["--time-limit", "60s", "--nemesis-interval", "20s", "--faults", "pause", "--seed", "1"]
-    process = subprocess.Popen(
-        run(theirs, tmp_path / "run", *more), env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
+    process = started(tmp_path / "state", *run(theirs, tmp_path / "run", *more))
     try:
-        until(lambda: process.poll() is not None or "paused" in [status for _, status in theirs.states()], 60)
-        assert process.poll() is None
+        until(lambda: "paused" in [status for _, status in theirs.states()], 60, what="a pause", process=process)
     finally:
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-    done = subprocess.run([*DETHRONE, "heal"], env=env, capture_output=True, text=True, check=False)
+        process.kill()
+        process.communicate()
+    done = dethrone(tmp_path / "state", "heal")
     assert done.returncode == 0, done.stderr
     assert "healed" in done.stdout + done.stderr
     untouched()

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dethrone.clusters.attach import targets
@@ -63,6 +63,7 @@ def test_numbers_in_names_count_as_numbers(order):
     assert [one.node for one in found] == ["n1", "n2", "n3", "n4", "n5"]
 
 
+@example(["¹"])
 @given(st.lists(st.text(max_size=8), max_size=6))
 def test_any_names_can_be_sorted(names):
     assert len(sorted(names, key=targets.natural)) == len(names)

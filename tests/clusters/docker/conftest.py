@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-import os
 import uuid
 from collections.abc import Iterator
 
 import docker
 import pytest
 
-from dethrone.clusters.docker.client import connect
 from dethrone.clusters.docker.containers import remove_run
-from dethrone.harness.core.errors import MissingCapability
+from tests.clusters.engine import engine_client
 
 
 @pytest.fixture(scope="session")
 def client() -> Iterator[docker.DockerClient]:
-    try:
-        connected = connect()
-    except MissingCapability as error:
-        if os.environ.get("CI"):
-            pytest.fail(f"CI needs a Docker engine: {error}")
-        pytest.skip(str(error))
+    connected = engine_client()
     yield connected
     connected.close()
 

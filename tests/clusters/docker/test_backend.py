@@ -4,7 +4,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -15,8 +14,9 @@ from dethrone.clusters.docker.client import connect, engine_address
 from dethrone.clusters.docker.containers import MEMORY_BYTES, list_owned, together
 from dethrone.clusters.docker.image import ensure_image
 from dethrone.harness.core.errors import ClusterError, ConfigError, HarnessError, MissingCapability
-from dethrone.harness.core.hoststate import HostState
+from dethrone.harness.core.hoststate import HEALTHY, HostState
 from dethrone.harness.core.interfaces import Command, DeploySpec, No, NodeStart, Yes
+from tests.waiting import until
 
 NODES = ("n1", "n2", "n3")
 SECOND = 1_000_000_000
@@ -34,6 +34,14 @@ def deploy(backend, run_id, nodes=NODES, **changes):
 
 def owned(client, run_id):
     return [item for item in list_owned(client) if item.run_id == run_id]
+
+
+def leave(client, backend, run_id, hosts=()):
+    """Let go of the hosts and destroy the run, of which nothing is left then."""
+    for host in hosts:
+        host.close()
+    backend.destroy(run_id)
+    assert owned(client, run_id) == []
 
 
 @pytest.fixture
@@ -56,10 +64,7 @@ def test_a_deployed_run_is_destroyed_without_a_trace(client, backend, run_id):
     hosts = deploy(backend, run_id)
     kinds = sorted(item.kind for item in owned(client, run_id))
     assert kinds == ["container", "container", "container", "network"]
-    for host in hosts.values():
-        host.close()
-    backend.destroy(run_id)
-    assert owned(client, run_id) == []
+    leave(client, backend, run_id, hosts.values())
     assert {volume.name for volume in client.volumes.list()} <= volumes
     backend.destroy(run_id)
 
@@ -151,9 +156,29 @@ def test_a_host_has_a_limit_on_memory_and_processes_and_its_system_may_say_anoth
     code, _, err = hosts["n1"].run(["/opt/dethrone/venv/bin/python", "-c", flood], timeout_ns=5 * SECOND)
     assert code != 0
     assert b"BlockingIOError" in err
-    hosts["n1"].close()
-    backend.destroy(run_id)
-    assert owned(client, run_id) == []
+    leave(client, backend, run_id, hosts.values())
+
+
+@pytest.mark.docker
+def test_data_in_memory_is_the_nodes_own_and_survives_its_death(cluster, backend):
+    host, directory = cluster["n1"], backend.traits.memory_dir
+    script = f"echo lived >> {directory}/lives; cp {directory}/lives /var/log/dethrone/lives; exec sleep 1000"
+    start = NodeStart(
+        command=Command(argv=("/bin/sh", "-c", script)),
+        trace_path=None,
+        log_path="/var/log/dethrone/node.log",
+        data_dir=directory,
+        clock_socket=None,
+        faketime=False,
+        run_dir="/run/dethrone",
+    )
+    host.prepare(start, {name: other.address for name, other in cluster.items()}, dead_man_ns=0)
+    host.start_node()
+    assert host.run(["stat", "-f", "-c", "%T", directory], timeout_ns=5 * SECOND)[1] == b"tmpfs\n"
+    until(lambda: host.read_file("/var/log/dethrone/lives") == b"lived\n")
+    assert host.converge(HostState(down="SIGKILL")).confirmed
+    assert host.converge(HEALTHY).confirmed
+    until(lambda: host.read_file("/var/log/dethrone/lives") == b"lived\n" * 2)
 
 
 @pytest.mark.docker
@@ -220,10 +245,7 @@ def test_leftovers_tell_their_run_and_its_state_directory_to_any_process(client,
     assert len(found) == 4
     assert {item.state_dir for item in found} == {f"/state/{run_id}"}
     assert {item.backend for item in found} == {"docker"}
-    for host in cluster.values():
-        host.close()
-    DockerBackend().destroy(run_id)
-    assert owned(client, run_id) == []
+    leave(client, DockerBackend(), run_id, cluster.values())
 
 
 @pytest.mark.docker
@@ -268,8 +290,7 @@ def test_a_stranger_on_our_network_is_named_and_not_removed(client, backend, run
         assert stranger.status == "running"
     finally:
         stranger.remove(force=True)
-    backend.destroy(run_id)
-    assert owned(client, run_id) == []
+    leave(client, backend, run_id)
 
 
 @pytest.mark.docker
@@ -363,8 +384,7 @@ def test_an_engine_that_dies_during_a_run_is_told_as_such_and_the_run_can_be_rem
         assert "start the engine again" in caught.value.next_step
     hosts["n1"].close()
     assert len(owned(client, run_id)) == 2
-    backend.destroy(run_id)
-    assert owned(client, run_id) == []
+    leave(client, backend, run_id)
 
 
 @pytest.mark.docker
@@ -415,22 +435,17 @@ def test_a_node_can_neither_flush_the_rules_nor_heal_itself_through_the_agent(cl
     host = cluster["n1"]
     start = NodeStart(
         command=Command(argv=("/bin/sh", "-c", HOSTILE)),
-        trace_path=None,
         log_path="/var/log/dethrone/node.log",
         data_dir="/var/lib/dethrone/data",
-        clock_socket=None,
-        faketime=False,
         run_dir="/run/dethrone",
     )
     host.prepare(start, {name: other.address for name, other in cluster.items()}, dead_man_ns=0)
     host.start_node()
     assert host.converge(HostState(cuts=("n2",))).confirmed
     seen = len(host.read_file("/var/log/dethrone/tried").split(b"tried"))
-    deadline = time.monotonic() + 20
-    while (said := host.read_file("/var/log/dethrone/tried")).count(b"tried") < seen + 2:
-        assert time.monotonic() < deadline, said
-        time.sleep(0.05)
-    assert host.probe_links(1, expect=(), timeout_ns=0)["in_force"]
+    until(lambda: host.read_file("/var/log/dethrone/tried").count(b"tried") >= seen + 2)
+    said = host.read_file("/var/log/dethrone/tried")
+    assert host.probe_links_async(1, expect=(), timeout_ns=0).result(5)["in_force"]
     assert said.startswith(b"7003\n")
     assert b"CapBnd:\t0000000000000000" in said
     assert b"removed" not in said

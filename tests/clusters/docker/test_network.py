@@ -3,8 +3,9 @@ import ipaddress
 import docker
 import pytest
 
-from dethrone.clusters.docker.containers import together
-from dethrone.clusters.docker.network import MAX_NODES, POOL, RunNetwork, _routes, candidates, create_network
+from dethrone.clusters.deploying import together
+from dethrone.clusters.docker.network import RunNetwork, create_network
+from dethrone.clusters.subnets import MAX_NODES, POOL, candidates, routes
 from dethrone.harness.core.errors import ConfigError
 
 
@@ -37,7 +38,7 @@ def test_routes_of_this_machine_are_read_without_the_default_route(tmp_path):
         "eth0\t00000000\t0100A8C0\t0003\t0\t0\t0\t00000000\t0\t0\t0\n"
         "tun0\t000012C6\t00000000\t0001\t0\t0\t0\t0000FFFF\t0\t0\t0\n"
     )
-    assert _routes(table) == ["198.18.0.0/16"]
+    assert routes(table) == ["198.18.0.0/16"]
 
 
 def test_more_nodes_than_addresses_are_refused():
@@ -60,7 +61,7 @@ def test_networks_made_at_the_same_moment_get_different_ranges(client, run_id):
 @pytest.mark.docker
 def test_two_networks_that_want_the_same_range_both_come_up(client, run_id, monkeypatch):
     monkeypatch.setattr("dethrone.clusters.docker.network._engine_ranges", lambda _client: [])
-    monkeypatch.setattr("dethrone.clusters.docker.network._routes", list)
+    monkeypatch.setattr("dethrone.clusters.docker.network.routes", list)
     monkeypatch.setattr(
         "dethrone.clusters.docker.network.candidates", lambda _run, _taken: ["198.19.254.0/24", "198.19.255.0/24"]
     )

@@ -12,36 +12,34 @@ def _hold(path, held, release):
         release.wait(20)
 
 
-def test_a_lock_is_waited_for_with_a_bound_and_the_holder_is_findable(tmp_path):
+@pytest.fixture
+def holder(tmp_path):
+    """A process that holds the lock, and the event that lets it go."""
     context = multiprocessing.get_context("spawn")
     held, release = context.Event(), context.Event()
-    holder = context.Process(target=_hold, args=(tmp_path / "lock", held, release))
-    holder.start()
-    told = []
-    try:
-        assert held.wait(20)
-        with (
-            pytest.raises(ClusterError, match="held a lock"),
-            locked(tmp_path / "lock", limit_s=0.2, progress=told.append),
-        ):
-            pass
-        assert len(told) == 1
-        release.set()
-        with locked(tmp_path / "lock", limit_s=20):
-            pass
-    finally:
-        release.set()
-        holder.join(20)
-
-
-def test_a_killed_holder_leaves_no_lock(tmp_path):
-    context = multiprocessing.get_context("spawn")
-    held, release = context.Event(), context.Event()
-    holder = context.Process(target=_hold, args=(tmp_path / "lock", held, release))
-    holder.start()
+    process = context.Process(target=_hold, args=(tmp_path / "lock", held, release))
+    process.start()
     assert held.wait(20)
-    holder.kill()
-    holder.join(20)
+    yield process, release
+    process.kill()
+    process.join(20)
+
+
+def test_a_lock_is_waited_for_with_a_bound_and_the_holder_is_findable(tmp_path, holder):
+    _, release = holder
+    told = []
+    with pytest.raises(ClusterError, match="held a lock"), locked(tmp_path / "lock", limit_s=0.2, progress=told.append):
+        pass
+    assert len(told) == 1
+    release.set()
+    with locked(tmp_path / "lock", limit_s=20):
+        pass
+
+
+def test_a_killed_holder_leaves_no_lock(tmp_path, holder):
+    process, _ = holder
+    process.kill()
+    process.join(20)
     with locked(tmp_path / "lock", limit_s=5):
         pass
 

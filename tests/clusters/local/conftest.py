@@ -15,6 +15,7 @@ import pytest
 from dethrone.clusters.local.backend import LocalBackend
 from dethrone.harness.core.interfaces import Command, DeploySpec, Host, HostNews, NodeStart
 from dethrone.harness.core.ledger import Ledger
+from tests.waiting import until
 
 NODE = """
 import os, signal, socket, threading, time
@@ -39,19 +40,6 @@ def ask(address: str, limit_s: float = 3.0) -> str:
     """What the node at that address says of itself."""
     with socket.create_connection((address, 7002), timeout=limit_s) as connection:
         return connection.recv(100).decode()
-
-
-def until(answer: Callable[[], object], limit_s: float = 10.0) -> None:
-    """Ask until there is an answer."""
-    deadline = time.monotonic() + limit_s
-    while True:
-        try:
-            answer()
-        except OSError:
-            assert time.monotonic() < deadline, "no answer in time"
-            time.sleep(0.005)
-        else:
-            return
 
 
 class Deployed:
@@ -83,7 +71,6 @@ class Deployed:
         """Every host knows the others and has a node that runs."""
         start = NodeStart(
             command=Command(argv=("/opt/dethrone/venv/bin/python", "-S", "-c", NODE)),
-            trace_path=None,
             log_path="/var/log/dethrone/node.log",
             data_dir="/var/lib/dethrone/data",
             clock_socket="/run/dethrone/clock.sock",
@@ -143,6 +130,6 @@ def three(root: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Depl
 
 
 @pytest.fixture
-def told() -> Callable[..., str]:
+def name_at() -> Callable[..., str]:
     """What the node at an address says of itself."""
     return ask

@@ -71,7 +71,7 @@ def test_a_host_of_root_has_not_roots_power(three):
 def test_root_of_a_host_is_a_user_of_this_machine_that_nothing_else_has(three):
     inside, outside, count = three.shell("n1", "head -n 1 /proc/self/uid_map")[1].split()
     assert (inside, count) == ("0", "1")
-    assert users.is_of_hosts(int(outside))
+    assert users.FIRST <= int(outside) < users.FIRST + 2 * users.PAIRS
     pid = next(one.pid for one in owned.processes() if one.run_id == three.run_id and one.node == "n1")
     seen = Path(f"/proc/{pid}/status").read_text()
     assert f"Uid:\t{outside}\t{outside}\t{outside}\t{outside}\n" in seen
@@ -96,7 +96,7 @@ def test_not_even_root_of_a_host_gets_at_the_machine(three, script):
     assert code != 0, said
 
 
-def test_no_port_of_this_machine_is_open_to_a_host_while_clients_reach_nodes(three, told):
+def test_no_port_of_this_machine_is_open_to_a_host_while_clients_reach_nodes(three, name_at):
     gateway = three.hosts["n1"].client_addresses[0]
     with socket.create_server(("", 0)) as listener, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as datagrams:
         datagrams.bind((gateway, 0))
@@ -111,7 +111,7 @@ def test_no_port_of_this_machine_is_open_to_a_host_while_clients_reach_nodes(thr
             waiting.settimeout(0.2)
             with pytest.raises(TimeoutError):
                 receive()
-    assert told(three.hosts["n1"].address) == "n1"
+    assert name_at(three.hosts["n1"].address) == "n1"
 
 
 def test_a_node_of_a_host_has_a_user_and_no_power_of_its_own(three):
@@ -148,8 +148,8 @@ def test_without_that_safety_a_node_still_has_a_user_of_its_own_and_proc_is_read
     assert deployed.shell("n1", "test -s /etc/shadow")[0] != 0
 
 
-def test_nodes_are_reached_by_clients_and_by_each_other_by_name(three, told):
-    assert told(three.hosts["n3"].address) == "n3"
+def test_nodes_are_reached_by_clients_and_by_each_other_by_name(three, name_at):
+    assert name_at(three.hosts["n3"].address) == "n3"
     ask = "import socket; print(socket.create_connection(('n3', 7002), 3).recv(9).decode())"
     assert three.shell("n1", f'python3 -c "{ask}"')[1].strip() == "n3"
 
@@ -163,12 +163,18 @@ def test_a_cut_is_proved_from_inside_and_so_is_its_heal(three):
     assert "n2" in healed.detail["probes"]["arrived"]
 
 
-def test_a_cut_of_clients_holds_while_nodes_still_talk(three, told):
+def test_a_cut_of_clients_holds_while_nodes_still_talk(three, name_at):
     assert converge(three, n2=HostState(cuts=("client",)))["n2"].confirmed
     with pytest.raises(OSError, match="timed out"):
-        told(three.hosts["n2"].address, 0.5)
+        name_at(three.hosts["n2"].address, 0.5)
     assert converge(three, n2=HEALTHY)["n2"].confirmed
-    assert told(three.hosts["n2"].address) == "n2"
+    assert name_at(three.hosts["n2"].address) == "n2"
+
+
+def test_each_host_has_a_place_of_its_own_in_memory(three):
+    place = Path(three.backend.traits.memory_dir).parent
+    assert three.shell("n1", f"stat -f -c %T {place} && echo x > {place}/x") == (0, "tmpfs\n")
+    assert three.shell("n2", f"ls {place}/x")[0] != 0
 
 
 def test_a_kill_and_a_pause_take_and_are_undone(three):
@@ -188,16 +194,16 @@ def test_a_clock_is_skewed_in_its_node_alone(three):
     assert converge(three, n3=HEALTHY)["n3"].confirmed
 
 
-def test_two_runs_at_once_have_networks_of_their_own(three, deployed, told):
+def test_two_runs_at_once_have_networks_of_their_own(three, deployed, name_at):
     other = deployed.deploy("n1", "n2")
     assert not {host.address for host in other.values()} & {host.address for host in three.hosts.values()}
     deployed.prepare()
     assert converge(deployed, n1=HostState(cuts=("n2",)))["n1"].confirmed
     assert converge(three, n1=HEALTHY)["n1"].confirmed
-    assert told(other["n2"].address) == told(three.hosts["n2"].address) == "n2"
+    assert name_at(other["n2"].address) == name_at(three.hosts["n2"].address) == "n2"
     deployed.end()
     assert deployed.left() == []
-    assert told(three.hosts["n1"].address) == "n1"
+    assert name_at(three.hosts["n1"].address) == "n1"
 
 
 def test_a_range_that_another_run_has_is_not_taken(three, deployed, monkeypatch):

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import pytest
 
 from dethrone.harness.core import registry
 from dethrone.harness.core.hoststate import HEALTHY, healthy_cluster
+from tests.waiting import until
 
 pytestmark = pytest.mark.namespaces
 
@@ -39,10 +39,7 @@ def test_a_kind_of_one_file_is_begun_proved_from_inside_put_back_and_healed(thre
     assert three.shell("n2", RULES)[1].count("-j DROP") == 2
 
     three.shell("n2", "iptables -F INPUT")  # another program takes it away
-    deadline = time.monotonic() + 10
-    while not any(one.kind == "noise" and one.data.get("kind") == "rules-lost" for one in three.news):
-        assert time.monotonic() < deadline, three.news
-        time.sleep(0.05)
+    until(lambda: any(one.kind == "noise" and one.data.get("kind") == "rules-lost" for one in three.news))
     assert three.shell("n2", RULES)[1].count("-j DROP") == 2
 
     healed = three.backend.converge_all(three.hosts, {"n2": HEALTHY})["n2"]

@@ -9,10 +9,10 @@ import signal
 import socket
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from tests.waiting import until
 
 HERE = Path(__file__).parent
 REPOSITORY = HERE.parents[2]
@@ -34,16 +34,7 @@ def free_port() -> int:
     raise AssertionError("unreachable")
 
 
-def wait_for(condition: Callable[[], Any], *, limit_s: float = 10.0, what: str = "") -> Any:
-    """Poll ``condition`` until it is truthy; its value. Fails after the bound."""
-    end = time.monotonic() + limit_s
-    while True:
-        value = condition()
-        if value:
-            return value
-        if time.monotonic() > end:
-            raise AssertionError(f"not within {limit_s} s: {what or condition}")
-        time.sleep(0.01)
+wait_for = until
 
 
 class Client:

@@ -25,8 +25,19 @@ def heard(node):
 
 
 def meshed(cluster):
+    """The nodes of a cluster that was started, once all have heard all others."""
+    cluster.start()
     names = set(cluster.nodes)
-    return wait_for(lambda: all(set(heard(node)) == names - {name} for name, node in cluster.nodes.items()))
+    wait_for(lambda: all(set(heard(node)) == names - {name} for name, node in cluster.nodes.items()))
+    return list(cluster.nodes.values())
+
+
+@pytest.fixture
+def n1(clusters):
+    """A node that runs alone."""
+    cluster = clusters(1)
+    cluster.start()
+    return cluster.nodes["n1"]
 
 
 class FakePeer:
@@ -51,10 +62,7 @@ class FakePeer:
 
 @BOTH
 def test_peers_find_each_other_and_a_stopped_node_says_goodbye(clusters, target):
-    cluster = clusters(3, target=target)
-    cluster.start()
-    meshed(cluster)
-    n1 = cluster.nodes["n1"]
+    n1 = meshed(clusters(3, target=target))[0]
     n1.signal(signal.SIGTERM)
     assert n1.wait() == 0
     assert [line["event"] for line in n1.trace()][:3] == ["boot", "persisted", "start"]
@@ -64,10 +72,7 @@ def test_peers_find_each_other_and_a_stopped_node_says_goodbye(clusters, target)
 
 
 def test_a_graceful_core_is_told_of_sigterm_and_what_it_stores_and_says_then_is_stored_and_heard(clusters):
-    cluster = clusters(2, target="toy_target:POLITE")
-    cluster.start()
-    meshed(cluster)
-    n1, n2 = cluster.nodes["n1"], cluster.nodes["n2"]
+    n1, n2 = meshed(clusters(2, target="toy_target:POLITE"))
     n1.signal(signal.SIGTERM)
     assert n1.wait() == 0
     events = [line["event"] for line in n1.trace()]
@@ -80,10 +85,7 @@ def test_a_graceful_core_is_told_of_sigterm_and_what_it_stores_and_says_then_is_
 
 
 def test_a_graceful_core_whose_last_words_cannot_leave_ends_all_the_same(clusters):
-    cluster = clusters(2, target="toy_target:POLITE")
-    cluster.start()
-    meshed(cluster)
-    n1, n2 = cluster.nodes["n1"], cluster.nodes["n2"]
+    n1, n2 = meshed(clusters(2, target="toy_target:POLITE"))
     n2.signal(signal.SIGSTOP)
     n1.signal(signal.SIGTERM)
     assert n1.wait() == 0
@@ -97,10 +99,7 @@ def test_a_message_that_found_no_connection_is_told_as_failed(clusters):
 
 @BOTH
 def test_a_live_journal_replays_to_the_same_effects(clusters, target):
-    cluster = clusters(2, target=target, rpc_timeout_ms=4000)
-    cluster.start()
-    meshed(cluster)
-    n1 = cluster.nodes["n1"]
+    n1 = meshed(clusters(2, target=target, rpc_timeout_ms=4000))[0]
     client = n1.client()
     assert client.ask("store", value=3)["value"] == 3
     assert client.ask("flood", to="n2", count=500)["value"] > 0
@@ -110,10 +109,7 @@ def test_a_live_journal_replays_to_the_same_effects(clusters, target):
 
 @BOTH
 def test_a_dead_peer_is_found_again(clusters, target):
-    cluster = clusters(2, target=target)
-    cluster.start()
-    meshed(cluster)
-    n1, n2 = cluster.nodes.values()
+    n1, n2 = meshed(clusters(2, target=target))
     n2.kill()
     if "http" in target:
         before = n1.status()["extra"]["failures"]
@@ -124,10 +120,7 @@ def test_a_dead_peer_is_found_again(clusters, target):
     wait_for(lambda: heard(n1)["n2"] > before + 3)
 
 
-def test_what_was_acknowledged_survives_kill_9_and_the_draws_differ_after_a_restart(clusters):
-    cluster = clusters(1)
-    cluster.start()
-    n1 = cluster.nodes["n1"]
+def test_what_was_acknowledged_survives_kill_9_and_the_draws_differ_after_a_restart(n1):
     assert n1.client().ask("store", value=42)["value"] == 42
     n1.kill()
     n1.start()
@@ -153,10 +146,7 @@ def test_the_record_has_the_common_fields(clusters):
     assert abs(status["wall_ns"] - time.time_ns()) < 5_000_000_000
 
 
-def test_status_is_answered_fast_and_without_an_effect(clusters):
-    cluster = clusters(1)
-    cluster.start()
-    n1 = cluster.nodes["n1"]
+def test_status_is_answered_fast_and_without_an_effect(n1):
     client = n1.client()
     times = []
     for _ in range(300):
@@ -205,10 +195,7 @@ def test_everything_is_in_the_trace_before_it_can_be_seen(clusters):
     listener.close()
 
 
-def test_a_disk_error_drops_what_waited_and_is_told_to_the_core(clusters):
-    cluster = clusters(1)
-    cluster.start()
-    n1 = cluster.nodes["n1"]
+def test_a_disk_error_drops_what_waited_and_is_told_to_the_core(n1):
     n1.status()  # answered: the data directory is there
     (n1.data / "folder").mkdir()
     answer = n1.client().ask("store", value=9, path="folder")
@@ -229,20 +216,14 @@ def test_an_unreadable_file_reaches_the_core_which_halts(clusters):
     assert n1.events("halt")[0]["data"] == {"reason": "value is unreadable"}
 
 
-def test_halt_ends_with_70_and_traces_what_came_before(clusters):
-    cluster = clusters(1)
-    cluster.start()
-    n1 = cluster.nodes["n1"]
+def test_halt_ends_with_70_and_traces_what_came_before(n1):
     n1.client().send(request={"type": "misbehave", "how": "halt"})
     assert n1.wait() == 70
     assert [line["event"] for line in n1.trace()][-2:] == ["last", "halt"]
 
 
 @pytest.mark.parametrize("how", ["raise", "value_error"])
-def test_an_exception_of_the_core_ends_with_71_and_is_in_trace_and_journal(clusters, how):
-    cluster = clusters(1)
-    cluster.start()
-    n1 = cluster.nodes["n1"]
+def test_an_exception_of_the_core_ends_with_71_and_is_in_trace_and_journal(n1, how):
     n1.client().send(request={"type": "misbehave", "how": how})
     assert n1.wait() == 71
     crash = n1.trace()[-1]
@@ -283,10 +264,7 @@ def test_a_taken_port_is_told(clusters):
     assert "cannot listen" in (n1.home / "stderr").read_text()
 
 
-def test_malformed_clients_are_cut_off_and_harm_nobody(clusters):
-    cluster = clusters(1)
-    cluster.start()
-    n1 = cluster.nodes["n1"]
+def test_malformed_clients_are_cut_off_and_harm_nobody(n1):
     good = n1.client()
     for noise in (
         b"GET / HTTP/1.1\r\n\r\n",
@@ -296,7 +274,7 @@ def test_malformed_clients_are_cut_off_and_harm_nobody(clusters):
         (40_000).to_bytes(4, "big") + b"[" * 40_000,
         (8).to_bytes(4, "big") + b'{"id":1.',
     ):
-        bad = Client(n1.address, cluster.config["client_port"])
+        bad = Client(n1.address, n1.cluster.config["client_port"])
         bad.sock.sendall(noise)
         with pytest.raises(ConnectionError):
             bad.read()
@@ -307,10 +285,7 @@ def test_malformed_clients_are_cut_off_and_harm_nobody(clusters):
     assert good.status()["counters"]["shell_client_malformed"] == 7
 
 
-def test_a_client_that_leaves_before_its_answer_harms_nobody(clusters):
-    cluster = clusters(1)
-    cluster.start()
-    n1 = cluster.nodes["n1"]
+def test_a_client_that_leaves_before_its_answer_harms_nobody(n1):
     for value in range(20):
         client = n1.client()
         client.send(request={"type": "store", "value": value})
@@ -319,10 +294,7 @@ def test_a_client_that_leaves_before_its_answer_harms_nobody(clusters):
     assert good.ask("store", value=99)["value"] == 99
 
 
-def test_a_client_that_does_not_read_is_cut_off(clusters):
-    cluster = clusters(1)
-    cluster.start()
-    n1 = cluster.nodes["n1"]
+def test_a_client_that_does_not_read_is_cut_off(n1):
     deaf = n1.client()
     deaf.sock.settimeout(0.2)
     good = n1.client()
@@ -443,19 +415,13 @@ def test_after_a_pause_late_timers_come_before_queued_messages(clusters):
     assert n1.status()["extra"]["late_ms"] >= 150
 
 
-def test_a_wall_timer_fires(clusters):
-    cluster = clusters(1)
-    cluster.start()
-    n1 = cluster.nodes["n1"]
+def test_a_wall_timer_fires(n1):
     client = n1.client()
     assert client.ask("misbehave", how="wall") == {"type": "told", "value": None}
     wait_for(lambda: any("wall" in line for line in n1.journal_path.read_text().splitlines() if '"fired"' in line))
 
 
-def test_the_clock_socket_tells_both_clocks_and_survives_a_kill(clusters):
-    cluster = clusters(1)
-    cluster.start()
-    n1 = cluster.nodes["n1"]
+def test_the_clock_socket_tells_both_clocks_and_survives_a_kill(n1):
     n1.client()
     n1.kill()
     n1.start()

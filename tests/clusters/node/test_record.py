@@ -6,7 +6,7 @@ import json
 
 import msgspec
 
-from dethrone.clusters.node.record import Grouped, Persisted, group_record, make_record
+from dethrone.clusters.node.record import Grouped, Persisted, make_record
 from dethrone.clusters.systems.records import read_status
 from dethrone.clusters.targets.joyqueue.target import TARGET as JOYQUEUE
 from dethrone.clusters.targets.raft.target import TARGET as RAFT
@@ -19,18 +19,16 @@ def share(group, term, role="FOLLOWER"):
 
 
 def record(*shares):
-    groups = tuple(group_record(one, persisted=Persisted(term=one.term)) for one in shares)
     made = make_record(
-        shares[0],
+        shares,
+        stored={one.group: Persisted(term=one.term) for one in shares},
         node="n1",
         system="s",
         incarnation=1,
-        persisted=Persisted(),
         held=0,
         started_at=0,
         now=Clocks(0, 0),
         counters={},
-        groups=groups if len(groups) > 1 else (),
     )
     return msgspec.json.encode({"id": 0, "status": made})
 

@@ -33,6 +33,14 @@ def agreed(nodes, *, above=None):
     return None
 
 
+def elected(clusters, config):
+    """A started cluster of three, its nodes, and the leader that they name."""
+    cluster = clusters(3, **config)
+    cluster.start()
+    nodes = list(cluster.nodes.values())
+    return cluster, nodes, wait_for(lambda: agreed(nodes))
+
+
 def write(node, value):
     client = node.client()
     try:
@@ -43,14 +51,11 @@ def write(node, value):
 
 @BOTH
 def test_a_leader_is_elected_and_replaced_when_it_is_killed(clusters, config):
-    cluster = clusters(3, **config)
-    cluster.start()
-    nodes = list(cluster.nodes.values())
-    leader = wait_for(lambda: agreed(nodes))
+    cluster, nodes, leader = elected(clusters, config)
     term = cluster.nodes[leader].status()["term"]
     assert write(cluster.nodes[leader], 1)["type"] == "ok"
-    elected = cluster.nodes[leader].events("elected")
-    assert [line["source"] for line in elected if line["term"] == term].count("shell") == 1
+    lines = cluster.nodes[leader].events("elected")
+    assert [line["source"] for line in lines if line["term"] == term].count("shell") == 1
     cluster.nodes[leader].kill()
     rest = [node for node in nodes if node.name != leader]
     second = wait_for(lambda: agreed(rest, above=term if config is RAFT else None))
@@ -67,10 +72,7 @@ def test_a_leader_is_elected_and_replaced_when_it_is_killed(clusters, config):
 
 
 def test_a_killed_raft_node_keeps_its_vote_and_its_log(clusters):
-    cluster = clusters(3, **RAFT)
-    cluster.start()
-    nodes = list(cluster.nodes.values())
-    leader = wait_for(lambda: agreed(nodes))
+    cluster, nodes, leader = elected(clusters, RAFT)
     for value in range(5):
         assert write(cluster.nodes[leader], value)["type"] == "ok"
     before = statuses(nodes)
@@ -86,10 +88,7 @@ def test_a_killed_raft_node_keeps_its_vote_and_its_log(clusters):
 
 
 def test_a_paused_raft_leader_is_replaced_and_follows_when_it_goes_on(clusters):
-    cluster = clusters(3, **RAFT)
-    cluster.start()
-    nodes = list(cluster.nodes.values())
-    leader = wait_for(lambda: agreed(nodes))
+    cluster, nodes, leader = elected(clusters, RAFT)
     paused = cluster.nodes[leader]
     term = paused.status()["term"]
     paused.signal(signal.SIGSTOP)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from dethrone.clusters.own.parse import FileRead, parse
 from dethrone.clusters.own.system import OwnSystem
-from dethrone.harness.core.interfaces import NodeSpec
+from tests.clusters.systems import specs as systems
 
 TEXT = """
 [system]
@@ -54,21 +56,8 @@ def system(*changes):
 
 def specs(of, count=3):
     """Node name → specification."""
-    members = {f"n{i}": f"10.0.0.{i}" for i in range(1, count + 1)}
-    knobs = of.knobs({}, profile=None, variant=None)
+    made = systems.specs(of, count=count)
     return {
-        name: NodeSpec(
-            name=name,
-            address=address,
-            members=members,
-            knobs=knobs,
-            profile="own",
-            variant=None,
-            seed=7,
-            data_dir="/d",
-            log_dir="/l",
-            run_dir="/r",
-            python="/py",
-        )
-        for name, address in members.items()
+        name: msgspec.structs.replace(node, data_dir="/d", log_dir="/l", run_dir="/r", python="/py")
+        for name, node in made.items()
     }

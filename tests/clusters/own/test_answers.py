@@ -133,6 +133,7 @@ def test_places_lead_into_objects_lists_and_names_with_dots():
     assert at(value, "a.b") is None
     assert at(value, "a.b.c") is MISSING
     assert at([1], "1") is MISSING
+    assert at([1], "²") is MISSING
     assert at(5, "") == 5
 
 

@@ -11,6 +11,7 @@ import time
 import pytest
 
 from dethrone.clusters.own import beside
+from tests.waiting import until
 
 pytestmark = pytest.mark.processes
 
@@ -32,19 +33,6 @@ def question(port):
         if not answer or len(answer) < size:
             raise ConnectionResetError("it hung up")
         return json.loads(answer)
-
-
-def until(ready):
-    deadline = time.monotonic() + LIMIT_S
-    while time.monotonic() < deadline:
-        try:
-            found = ready()
-        except OSError:
-            found = None
-        if found:
-            return found
-        time.sleep(0.02)
-    raise AssertionError("it did not come to that in time")
 
 
 @pytest.fixture

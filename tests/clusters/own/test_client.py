@@ -11,8 +11,8 @@ from dethrone.clusters.own.client import OwnClient, said, understand, words_for
 from dethrone.clusters.own.parse import Request
 from dethrone.clusters.own.spec import Op
 from dethrone.harness.core.clock import SECOND
-from dethrone.harness.core.interfaces import NodeSpec
 from tests.clusters.own.described import described
+from tests.clusters.systems.specs import at_loopback
 
 PUT, GET = Op(request="PUT /k/{key} {value}"), Op(request="GET /k/{key}", absent=(404,))
 CAS = Op(request="POST /k/{key} x", refused=(409,))
@@ -96,9 +96,7 @@ def server():
 
 @pytest.fixture
 def client(server):
-    node = NodeSpec(name="n1", address="127.0.0.1", members={"n1": "127.0.0.1"}, knobs={}, profile="own", variant=None,
-                    seed=1, data_dir="/d", log_dir="/l")  # fmt: skip
-    made = OwnClient({"n1": node}, described().ops, port=server.server_address[1])
+    made = OwnClient({"n1": at_loopback()}, described().ops, port=server.server_address[1])
     yield made
     made.close()
 

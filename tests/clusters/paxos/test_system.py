@@ -6,12 +6,13 @@ import pytest
 from dethrone.clusters.node.config import NodeConfig
 from dethrone.clusters.systems.operations import request_for
 from dethrone.clusters.systems.paxos import SYSTEM
-from dethrone.harness.core import registry
 from dethrone.harness.core.clock import MS, SECOND
 from dethrone.harness.core.errors import ConfigError
-from dethrone.harness.core.interfaces import NodeSpec, Yes
+from dethrone.harness.core.interfaces import Yes
 from dethrone.harness.core.machine import CoreStatus, LogEnd
 from dethrone.harness.core.promise import LIVENESS, SAFETY
+from tests.clusters.node.test_record import record
+from tests.clusters.systems.specs import specs
 
 
 def promise(settings=None, profile="paxos", voters=5):
@@ -19,23 +20,8 @@ def promise(settings=None, profile="paxos", voters=5):
     return SYSTEM.promise(knobs, profile=profile, voters=voters)
 
 
-def spec(profile="paxos", settings=None, variant=None):
-    knobs = SYSTEM.knobs(settings or {}, profile=profile, variant=variant)
-    return NodeSpec(
-        name="n1",
-        address="10.0.0.1",
-        members={f"n{k}": f"10.0.0.{k}" for k in (1, 2, 3)},
-        knobs=knobs,
-        profile=profile,
-        variant=variant,
-        seed=7,
-        data_dir="/x/data",
-        log_dir="/x/log",
-    )
-
-
-def test_it_comes_through_the_same_door_as_a_plug_in():
-    assert registry.load(registry.SYSTEMS, "paxos") is SYSTEM
+def spec(profile="paxos", settings=None):
+    return specs(SYSTEM, settings, profile=profile)["n1"]
 
 
 def test_nothing_about_leaders_is_promised_and_agreement_is():
@@ -99,22 +85,7 @@ def test_unknown_words_are_refused():
 
 
 def answer(role, leader):
-    from dethrone.clusters.node.record import Persisted, make_record
-    from dethrone.harness.core.clock import Clocks
-
-    status = CoreStatus(role=role, term=4, leader=leader, voted_for="7", log_end=LogEnd(7, 4), commit=3)
-    record = make_record(
-        status,
-        node="n1",
-        system="paxos",
-        incarnation=2,
-        persisted=Persisted(),
-        held=0,
-        started_at=0,
-        now=Clocks(0, 0),
-        counters={},
-    )
-    return msgspec.json.encode({"id": 0, "status": msgspec.to_builtins(record)})
+    return record(CoreStatus(role=role, term=4, leader=leader, voted_for="7", log_end=LogEnd(7, 4), commit=3))
 
 
 def test_a_decided_value_is_no_leader_unless_there_are_epochs():

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import fcntl
-import os
-import threading
-import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
 import paramiko
-import pytest
 
-from dethrone.clusters.docker.client import connect
 from dethrone.clusters.docker.containers import Box, remove_run, start_box
 from dethrone.clusters.docker.image import ensure_image, ingredients_of
 from dethrone.clusters.docker.network import create_network
-from dethrone.harness.core.errors import MissingCapability
+from tests.clusters.engine import engine_client
+from tests.waiting import until
 
 NODES = ("n1", "n2", "n3")
 DEAD_MAN_S = 4
@@ -31,13 +27,6 @@ for home in /root /home/chaos; do mkdir -p -m 700 $home/.ssh; echo "$1" > $home/
 chown -R chaos /home/chaos; mkdir -p /run/sshd
 exec /usr/sbin/sshd -D -e -o UsePAM=no -o UseDNS=no -o HostKey=/etc/ssh/ssh_host_ed25519_key
 """
-
-
-def until(condition, limit_s: float) -> None:
-    deadline, pause = time.monotonic() + limit_s, threading.Event()
-    while not condition():
-        assert time.monotonic() < deadline, "did not come true in time"
-        pause.wait(0.1)
 
 
 ENDED = "dethrone-test-end"
@@ -102,16 +91,6 @@ class Field:
         rules = [line for line in saved.splitlines() if "DETHRONE" in line]
         processes = [line for line in self.inside(node, "ps", "-eo", "args=").splitlines() if "agent.py serve" in line]
         return "\n".join(rules + processes)
-
-
-def engine_client():
-    """A connection to the engine; the test is skipped without one, but not in CI."""
-    try:
-        return connect()
-    except MissingCapability as error:
-        if os.environ.get("CI"):
-            pytest.fail(f"CI needs a Docker engine: {error}")
-        pytest.skip(str(error))
 
 
 def made(directory: Path, recipe: str = "node") -> Iterator[Field]:

@@ -45,16 +45,19 @@ class Machines:
         self.hosts |= hosts
         return hosts
 
+    def running(self, backend: SshBackend | None = None):
+        """Hosts with a node on each."""
+        hosts = self.deploy(backend)
+        self.start_nodes(hosts)
+        return hosts
+
     def start_nodes(self, hosts) -> None:
         for node, host in hosts.items():
             base = f"{self.directory}/{node}/r1"
             start = NodeStart(
                 command=Command(argv=(sys.executable, "-S", "-c", NODE)),
-                trace_path=None,
                 log_path=f"{base}/node.log",
                 data_dir=f"{base}/data",
-                clock_socket=None,
-                faketime=False,
             )
             host.prepare(start, {}, dead_man_ns=0)
             host.start_node()

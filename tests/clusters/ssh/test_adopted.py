@@ -17,8 +17,8 @@ from dethrone.clusters.ssh.backend import SshBackend
 from dethrone.clusters.ssh.hosts import parse_hosts
 from dethrone.harness.core.errors import ClusterError
 from dethrone.harness.core.hoststate import HEALTHY, HostState
-from tests.clusters.ssh.field import until
 from tests.clusters.ssh.machines import NODES
+from tests.waiting import until
 
 pytestmark = pytest.mark.processes
 
@@ -80,8 +80,7 @@ def target(service: Service, way: str = "pid_file", then: str = "") -> str:
 
 def adopted(machines, service: Service, way: str = "pid_file"):
     backend = machines.of(more=target(service, way))
-    hosts = machines.deploy(backend)
-    machines.start_nodes(hosts)
+    hosts = machines.running(backend)
     return backend, hosts
 
 
@@ -109,8 +108,7 @@ def test_a_target_is_killed_and_started_again_by_its_own_command_and_outlives_th
 
 def test_a_target_that_is_there_before_its_start_command_ended_was_asked_for(machines, service):
     backend = machines.of(more=target(service, then="; sleep 0.5"))
-    hosts = machines.deploy(backend)
-    machines.start_nodes(hosts)
+    hosts = machines.running(backend)
     assert backend.converge_all(hosts, {"n1": HostState(down="SIGKILL")})["n1"].confirmed
     assert backend.converge_all(hosts, {"n1": HEALTHY})["n1"].confirmed
     starts = [one.data for one in machines.news if (one.host, one.kind) == ("n1", "started")]

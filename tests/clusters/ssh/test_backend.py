@@ -67,8 +67,7 @@ def test_a_second_run_is_refused_and_does_the_first_no_harm_even_under_its_name(
 
 
 def test_no_more_than_a_minority_is_stopped_at_once_and_the_rest_is_done(machines):
-    hosts = machines.deploy()
-    machines.start_nodes(hosts)
+    hosts = machines.running()
     down = HostState(down="SIGKILL")
     first = machines.backend.converge_all(hosts, {"n1": down})
     assert first["n1"].confirmed
@@ -85,8 +84,7 @@ def test_no_more_than_a_minority_is_stopped_at_once_and_the_rest_is_done(machine
 def test_an_effect_that_the_file_does_not_allow_is_not_done(machines):
     text = 'faults = ["pause"]\n' + machines.text('["n1", "n2", "n3"]')
     backend = SshBackend(parse_hosts(text, source="hosts.toml"), patience_s=2, probe_port=0)
-    hosts = machines.deploy(backend)
-    machines.start_nodes(hosts)
+    hosts = machines.running(backend)
     found = backend.converge_all(hosts, {"n1": HostState(down="SIGKILL"), "n2": HostState(frozen=True)})
     assert "killing is not allowed" in found["n1"].why
     assert (found["n1"].confirmed, found["n2"].confirmed) == (False, True)
@@ -94,8 +92,7 @@ def test_an_effect_that_the_file_does_not_allow_is_not_done(machines):
 
 
 def test_a_cut_of_the_client_is_refused_behind_a_bastion_which_it_would_cut_instead(machines):
-    hosts = machines.deploy()
-    machines.start_nodes(hosts)
+    hosts = machines.running()
     file = machines.backend._file
     behind = msgspec.structs.replace(file.hosts["n1"], bastion=Bastion(address="192.0.2.1"))
     machines.backend._file = msgspec.structs.replace(file, hosts={**file.hosts, "n1": behind})
@@ -144,12 +141,10 @@ def test_doctor_has_a_row_a_machine(machines):
 def test_what_is_lost_is_forgotten_with_the_run_that_lost_it(machines):
     down = HostState(down="SIGKILL")
     for _ in range(2):
-        hosts = machines.deploy()
-        machines.start_nodes(hosts)
+        hosts = machines.running()
         assert machines.backend.converge_all(hosts, {"n1": down})["n1"].confirmed
         assert not machines.backend.converge_all(hosts, {"n2": down})["n2"].confirmed
         machines.close()
         machines.backend.destroy("r1")
-    hosts = machines.deploy()
-    machines.start_nodes(hosts)
+    hosts = machines.running()
     assert machines.backend.converge_all(hosts, {"n2": down})["n2"].confirmed

@@ -13,6 +13,7 @@ import pytest
 from dethrone.clusters.ssh.connection import HostKeyError, LoginError, fingerprint, known_keys
 from dethrone.clusters.ssh.hosts import Bastion
 from dethrone.harness.core.errors import ClusterError, ConfigError
+from tests.waiting import until
 
 pytestmark = pytest.mark.processes
 
@@ -138,7 +139,6 @@ def test_a_machine_that_never_answers_is_an_error_within_the_patience(lab):
 def test_a_connection_that_breaks_during_a_command_is_doubt_and_the_command_is_not_run_again(lab):
     connection = lab.connection()
     ran = lab.directory / "ran"
-    begun = threading.Event()
     caught: list[ClusterError] = []
 
     def run() -> None:
@@ -149,8 +149,7 @@ def test_a_connection_that_breaks_during_a_command_is_doubt_and_the_command_is_n
 
     thread = threading.Thread(target=run)
     thread.start()
-    while not ran.exists():
-        begun.wait(0.01)
+    until(ran.exists)
     lab.server.drop()
     thread.join(10)
     assert "not known" in caught[0].cause

@@ -26,11 +26,8 @@ def deployed(backend: SshBackend, news=lambda _: None):
     hosts = backend.deploy(spec, origin_ns=time.monotonic_ns(), news=news, progress=lambda _: None)
     start = NodeStart(
         command=Command(argv=("python3", "-S", "-c", "import time\nwhile True: time.sleep(0.05)")),
-        trace_path=None,
         log_path="/var/log/dethrone/node.log",
         data_dir="/var/lib/dethrone/data",
-        clock_socket=None,
-        faketime=False,
     )
     for host in hosts.values():
         host.prepare(start, {node: one.address for node, one in hosts.items()}, dead_man_ns=0)

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import os
-import signal
-import subprocess
-import sys
 import time
-from pathlib import Path
 
 import pytest
 
 from dethrone.harness.core import registry
 from dethrone.harness.core.interfaces import No
 from dethrone.harness.core.world import VirtualBackend
-from tests.clusters.ssh.field import DEAD_MAN_S, NODES, until
-
-DETHRONE = [sys.executable, "-m", "dethrone.harness.cli"]
-ROOT = Path(__file__).resolve().parents[3]
+from tests.clusters.ssh.field import DEAD_MAN_S, NODES
+from tests.command import dethrone, started, told
+from tests.waiting import until
 
 FORGETFUL = """
 source = "this test"
@@ -51,15 +45,6 @@ hold = "60s"
 """
 
 
-@pytest.fixture
-def env(tmp_path):
-    return {**os.environ, "DETHRONE_STATE_DIR": str(tmp_path / "state")}
-
-
-def dethrone(env, *words) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*DETHRONE, *map(str, words)], env=env, cwd=ROOT, capture_output=True, text=True, check=False)
-
-
 def backends() -> list[str]:
     """Those that are registered and can be used; in CI all of them can."""
     found = registry.load_all(registry.BACKENDS)
@@ -75,47 +60,44 @@ def backends() -> list[str]:
 
 
 @pytest.mark.docker
-def test_one_scenario_file_has_the_same_verdict_on_every_backend(field, env, tmp_path):
+def test_one_scenario_file_has_the_same_verdict_on_every_backend(field, tmp_path):
     scenario = tmp_path / "forgetful.toml"
     scenario.write_text(FORGETFUL)
-    told = {}
+    verdicts = {}
     for name in backends():
         more = ["--hosts", field.patient_file] if name == "ssh" else []
         for seed in (3, 4, 5):
-            words = ("--on", name, *more, "--out", tmp_path / f"{name}-{seed}", "--seed", seed, "--json")
-            said = json.loads(dethrone(env, "run", "--scenario", scenario, *words).stdout)
-            told[name] = (said["verdict"], said["trouble"], said["scenario"]["as_expected"])
+            words = ("--on", name, *more, "--out", tmp_path / f"{name}-{seed}", "--seed", seed)
+            said, _ = told(tmp_path / "state", "run", "--scenario", scenario, *words)
+            verdicts[name] = (said["verdict"], said["trouble"], said["scenario"]["as_expected"])
             if said["verdict"] != "unknown":
                 break  # otherwise no second leader was elected in time, as on a machine that stalls: once more
-    assert {"docker", "sim", "ssh"} <= set(told)
-    assert told == dict.fromkeys(told, ("fail", [], True))
+    assert {"docker", "sim", "ssh"} <= set(verdicts)
+    assert verdicts == dict.fromkeys(verdicts, ("fail", [], True))
     assert {node: field.ours(node) for node in NODES} == dict.fromkeys(NODES, "")
 
 
 @pytest.mark.nightly("Docker's runs are killed and healed in make test")
 @pytest.mark.docker
-def test_after_kill_nine_of_a_run_machines_heal_themselves_in_time_and_heal_finishes_the_rest(field, env, tmp_path):
-    schedule = tmp_path / "cut.toml"
+def test_after_kill_nine_of_a_run_machines_heal_themselves_in_time_and_heal_finishes_the_rest(field, tmp_path):
+    state, schedule = tmp_path / "state", tmp_path / "cut.toml"
     schedule.write_text(LASTING)
     words = ["run", "raft", "--on", "ssh", "--hosts", field.file, "--schedule", schedule, "--out", tmp_path / "run"]
-    harness = subprocess.Popen(
-        [*DETHRONE, *map(str, words)], env=env, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
+    harness = started(state, *words)
     try:
-        until(lambda: harness.poll() is not None or all("DROP" in field.ours(node) for node in NODES), 60)
-        assert harness.poll() is None, "the run ended before its fault"
+        until(lambda: all("DROP" in field.ours(node) for node in NODES), 60, what="its fault", process=harness)
     finally:
-        harness.send_signal(signal.SIGKILL)
-        harness.wait()
+        harness.kill()
+        harness.communicate()
     gone = time.monotonic()
     until(lambda: not any("DROP" in field.ours(node) for node in NODES), DEAD_MAN_S + 5)
     assert time.monotonic() - gone < DEAD_MAN_S + 5
     assert all("agent.py serve" in field.ours(node) for node in NODES)
     # The ledger names the hosts file: nothing needs to be said again.
-    healed = dethrone(env, "heal")
+    healed = dethrone(state, "heal")
     assert healed.returncode == 0, healed.stderr
     assert {node: field.ours(node) for node in NODES} == dict.fromkeys(NODES, "")
     assert [field.inside(node, "sh", "-c", "ls /var/tmp/dethrone | grep -v lock; true") for node in NODES] == [""] * 3
-    again = dethrone(env, "heal", "--hosts", field.file)
+    again = dethrone(state, "heal", "--hosts", field.file)
     assert again.returncode == 0, again.stderr
     assert not [line for line in again.stderr.splitlines() if line.startswith("raft-")]

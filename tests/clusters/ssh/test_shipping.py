@@ -23,6 +23,7 @@ from dethrone.harness.core.clock import SECOND
 from dethrone.harness.core.errors import ClusterError, NotHealed
 from dethrone.harness.core.hoststate import HostState
 from dethrone.harness.core.interfaces import Command, NodeStart
+from tests.waiting import until
 
 pytestmark = pytest.mark.processes
 
@@ -72,11 +73,8 @@ class Machine:
         directory = self.state_dir / "r1"
         start = NodeStart(
             command=Command(argv=(sys.executable, "-S", "-c", NODE)),
-            trace_path=None,
             log_path=str(directory / "node.log"),
             data_dir=str(directory / "data"),
-            clock_socket=None,
-            faketime=False,
         )
         host.prepare(start, {}, dead_man_ns=dead_man_s * SECOND)
         host.start_node()
@@ -94,13 +92,6 @@ class Machine:
 
     def note(self):
         return json.loads((self.state_dir / "r1" / "note.json").read_text())
-
-
-def until(condition, limit_s: float = 20.0) -> None:
-    deadline, pause = time.monotonic() + limit_s, threading.Event()
-    while not condition():
-        assert time.monotonic() < deadline, "did not come true in time"
-        pause.wait(0.01)
 
 
 def letter(pid: int) -> str:
@@ -300,11 +291,8 @@ def test_under_root_a_node_has_a_user_of_its_own_where_that_user_reaches_it(mach
         directory = machine.state_dir / "r1"
         start = NodeStart(
             command=Command(argv=("/bin/sh", "-c", f"id -u > {directory}/run/who; exec sleep 60")),
-            trace_path=None,
             log_path=str(directory / "log" / "node.log"),
             data_dir=str(directory / "data"),
-            clock_socket=None,
-            faketime=False,
             run_dir=str(directory / "run"),
         )
         host.prepare(start, {}, dead_man_ns=60 * SECOND)

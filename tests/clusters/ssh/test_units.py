@@ -19,7 +19,9 @@ from dethrone.clusters.ssh.hosts import parse_hosts
 from dethrone.harness.core.errors import ClusterError
 from dethrone.harness.core.hoststate import HEALTHY, HostState
 from dethrone.harness.core.interfaces import Command, DeploySpec, NodeStart
-from tests.clusters.ssh.field import engine_client, heard, until
+from tests.clusters.engine import engine_client
+from tests.clusters.ssh.field import heard
+from tests.waiting import until
 
 pytestmark = [pytest.mark.docker, pytest.mark.nightly("an image of its own, with systemd")]
 
@@ -113,11 +115,8 @@ class Machine:
         base = "/var/tmp/dethrone/r1"
         start = NodeStart(
             command=Command(argv=("none",)),
-            trace_path=None,
             log_path=f"{base}/node.log",
             data_dir=f"{base}/data",
-            clock_socket=None,
-            faketime=False,
         )
         hosts["n1"].prepare(start, {}, dead_man_ns=0)
         hosts["n1"].start_node()

@@ -6,10 +6,14 @@ import http.client
 import os
 import socket
 import subprocess
+import sys
 import time
 from pathlib import Path
 
+import msgspec
+
 from dethrone.clusters.node.frames import FrameReader
+from tests.clusters.systems.specs import specs
 
 
 class Processes:
@@ -63,6 +67,22 @@ class Processes:
         """End everything."""
         for name in list(self.running):
             self.kill(name)
+
+
+def started(system, root, network, settings=None, **more):
+    """Running processes of this Python, with their configuration and clock socket under ``root``."""
+    nodes = specs(system, settings, network=network, root=root, **more)
+    paths = {}
+    for name, node in nodes.items():
+        ((_, content),) = system.files(node).items()
+        config = msgspec.json.decode(content)
+        config["clock_socket"] = str(root / f"{name}.sock")
+        paths[name] = root / f"{name}.json"
+        paths[name].write_bytes(msgspec.json.encode(config))
+    made = Processes(system, nodes, root, lambda name, argv: [sys.executable, *argv[1:4], str(paths[name]), *argv[5:]])
+    for name in nodes:
+        made.start(name)
+    return made
 
 
 def _ask(address, call):

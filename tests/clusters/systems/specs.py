@@ -5,6 +5,13 @@ from __future__ import annotations
 from dethrone.harness.core.interfaces import NodeSpec
 
 
+def at_loopback(name="n1"):
+    """A node at 127.0.0.1, of which only the address counts."""
+    return NodeSpec(
+        name=name, address="127.0.0.1", members={}, knobs={}, profile="", variant=None, seed=0, data_dir="", log_dir=""
+    )
+
+
 def specs(system, settings=None, *, profile=None, variant=None, count=3, network="10.0.0", root="/x"):
     """Node name → specification of a cluster of ``system``."""
     profile = profile or next(iter(system.profiles()))

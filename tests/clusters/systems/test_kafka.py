@@ -1,24 +1,21 @@
 from __future__ import annotations
 
-import itertools
 import json
-import socket
 import struct
-import threading
 import time
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dethrone.clusters.node.frames import frame
 from dethrone.clusters.systems import kafka_wire as wire
 from dethrone.clusters.systems.kafka import SYSTEM, SYSTEM_3_9, broker_ids
 from dethrone.clusters.systems.kafka_client import KafkaClient, understood
-from dethrone.harness.core import registry
-from dethrone.harness.core.errors import ConfigError
-from dethrone.harness.core.interfaces import NodeSpec, Yes
+from dethrone.harness.core.interfaces import Yes
 from dethrone.harness.core.promise import SAFETY
-from tests.clusters.systems.specs import specs
+from tests.clusters.systems.framed_server import FramedServer
+from tests.clusters.systems.specs import at_loopback, specs
 
 SECOND = 1_000_000_000
 NODES = specs(SYSTEM, network="127.0.1")
@@ -32,12 +29,6 @@ def told(**changes):
 
 
 # --- the adapter ------------------------------------------------------------------------------------------------
-
-
-def test_both_releases_come_through_the_same_door_as_our_own():
-    assert registry.load(registry.SYSTEMS, "kafka-kraft") is SYSTEM
-    assert registry.load(registry.SYSTEMS, "kafka-kraft-3.9") is SYSTEM_3_9
-    assert (SYSTEM.image(), SYSTEM_3_9.image()) == ("kafka-4.1", "kafka-3.9")
 
 
 def test_a_status_names_leader_vote_epoch_and_incarnation_by_broker_ids():
@@ -98,15 +89,6 @@ def test_what_is_owed_follows_from_its_timers_and_from_pre_vote():
     assert "clock" in made.tolerated_for_safety
     assert not made.linearizable_reads
     assert SYSTEM.defaults().nemesis_interval_ns > made.leader_bound_ns
-
-
-@pytest.mark.parametrize(
-    ("settings", "profile", "variant"),
-    [({"timeout": "1"}, None, None), ({"fetch_timeout_ms": "soon"}, None, None), ({}, "broker", None), ({}, None, "x")],
-)
-def test_a_wrong_knob_profile_or_variant_is_refused(settings, profile, variant):
-    with pytest.raises(ConfigError):
-        SYSTEM.knobs(settings, profile=profile, variant=variant)
 
 
 # --- the wire ---------------------------------------------------------------------------------------------------
@@ -181,34 +163,18 @@ def test_only_what_was_certainly_appended_nowhere_is_a_definite_failure():
         assert understood(error, offset, node="n1").status == status, (error, offset)
 
 
-class Broker:
+class Broker(FramedServer):
     """Answers requests by their API key with the bodies it is given; None hangs up."""
 
     def __init__(self):
-        self.listener = socket.create_server(("127.0.0.1", 0))
-        self.port = self.listener.getsockname()[1]
         self.answers, self.asked = [], []
-        threading.Thread(target=self.serve, daemon=True).start()
+        super().__init__(self.answer)
 
-    def serve(self):
-        while True:
-            try:
-                connection, _ = self.listener.accept()
-            except OSError:
-                return
-            threading.Thread(target=self.converse, args=(connection,), daemon=True).start()
-
-    def converse(self, connection):
-        with connection, connection.makefile("rb") as stream:
-            while len(size := stream.read(4)) == 4:
-                request = stream.read(int.from_bytes(size, "big"))
-                key, version, number = struct.unpack_from(">hhi", request)
-                self.asked.append((key, version))
-                body = self.answers.pop(0)
-                if body is None:
-                    return
-                answer = struct.pack(">i", number) + body
-                connection.sendall(len(answer).to_bytes(4, "big") + answer)
+    def answer(self, request):
+        key, version, number = struct.unpack_from(">hhi", request)
+        self.asked.append((key, version))
+        body = self.answers.pop(0)
+        return None if body is None else frame(struct.pack(">i", number) + body)
 
 
 def leader(port, node=1, error=0):
@@ -228,13 +194,10 @@ def end(offset, error=0):
 @pytest.fixture
 def broker():
     made = Broker()
-    node = NodeSpec(
-        name="n1", address="127.0.0.1", members={}, knobs={}, profile="", variant=None, seed=0, data_dir="", log_dir=""
-    )
-    client = KafkaClient({"n1": node}, port=made.port, ids=broker_ids({"n1": "127.0.0.1"}))
+    client = KafkaClient({"n1": at_loopback()}, port=made.port, ids=broker_ids({"n1": "127.0.0.1"}))
     yield made, client
     client.close()
-    made.listener.close()
+    made.close()
 
 
 def append(client, seconds=2.0, target="n1"):
@@ -285,4 +248,4 @@ def test_what_was_never_sent_is_a_failure(broker):
     assert append(client, seconds=0).status == "fail"
     assert time.monotonic() - before < 1
     assert [key for key, _ in server.asked] == [3, 3]
-    assert list(itertools.chain(client._lines)) == []
+    assert not client._kept._lines

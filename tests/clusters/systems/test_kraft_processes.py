@@ -2,35 +2,20 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from dethrone.clusters.node.journal import replay
 from dethrone.clusters.systems.kraft import SYSTEM
-from tests.clusters.systems.processes import Processes
-from tests.clusters.systems.specs import specs
+from tests.clusters.systems.processes import started
 
 SECOND = 1_000_000_000
 
 
 @pytest.fixture
 def cluster(tmp_path):
-    nodes = specs(SYSTEM, {"time_factor": "0.2", "observers": "n4"}, network="127.88.14", root=tmp_path, count=4)
-    paths = {}
-    for name, node in nodes.items():
-        ((_, content),) = SYSTEM.files(node).items()
-        config = msgspec.json.decode(content)
-        config["clock_socket"] = str(tmp_path / f"{name}.sock")
-        paths[name] = tmp_path / f"{name}.json"
-        paths[name].write_bytes(msgspec.json.encode(config))
-    made = Processes(
-        SYSTEM, nodes, tmp_path, lambda name, argv: [sys.executable, *argv[1:4], str(paths[name]), *argv[5:]]
-    )
-    for name in nodes:
-        made.start(name)
+    made = started(SYSTEM, tmp_path, "127.88.14", {"time_factor": "0.2", "observers": "n4"}, count=4)
     yield made
     made.close()
 

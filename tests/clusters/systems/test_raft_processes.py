@@ -2,33 +2,13 @@
 
 from __future__ import annotations
 
-import sys
-
-import msgspec
 import pytest
 
 from dethrone.clusters.systems.nacos import SYSTEM as NACOS
 from dethrone.clusters.systems.raft import SYSTEM as RAFT
-from tests.clusters.systems.processes import Processes
-from tests.clusters.systems.specs import specs
+from tests.clusters.systems.processes import started
 
 SECOND = 1_000_000_000
-
-
-def local(system, nodes, root):
-    """Processes of this Python, with their configuration and clock socket under ``root``."""
-    paths = {}
-    for name, node in nodes.items():
-        ((_, content),) = system.files(node).items()
-        config = msgspec.json.decode(content)
-        config["clock_socket"] = str(root / f"{name}.sock")
-        paths[name] = root / f"{name}.json"
-        paths[name].write_bytes(msgspec.json.encode(config))
-
-    def edit(name, argv):
-        return [sys.executable, *argv[1:4], str(paths[name]), *argv[5:]]
-
-    return Processes(system, nodes, root, edit)
 
 
 @pytest.fixture
@@ -36,9 +16,7 @@ def clusters(tmp_path):
     made = []
 
     def make(system, network, settings):
-        made.append(local(system, specs(system, settings, network=network, root=tmp_path), tmp_path))
-        for name in made[-1].nodes:
-            made[-1].start(name)
+        made.append(started(system, tmp_path, network, settings))
         return made[-1]
 
     yield make

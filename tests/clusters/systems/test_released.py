@@ -13,14 +13,22 @@ from dethrone.harness.core.errors import ConfigError
 SYSTEMS = {name: system for name, system in registry.load_all(registry.SYSTEMS).items() if isinstance(system, Released)}
 
 
-def test_all_released_systems_are_meant_here():
-    assert {"etcd", "etcd-3.5", "etcd-3.7", "zookeeper", "kafka-kraft", "rocketmq-dledger"} <= set(SYSTEMS)
+def test_each_comes_through_the_same_door_as_our_own_and_has_its_image():
+    assert all(system.name == name for name, system in SYSTEMS.items())
+    assert {name: system.image() for name, system in SYSTEMS.items()} == {
+        **{name: name for name in ("etcd", "etcd-3.5", "etcd-3.7", "zookeeper")},
+        "kafka-kraft": "kafka-4.1",
+        "kafka-kraft-3.9": "kafka-3.9",
+        "rocketmq-dledger": "dledger-0.4.3",
+        **{f"rocketmq-dledger-{release}": f"dledger-{release}" for release in ("0.3.2", "0.2.2")},
+    }
 
 
 @pytest.mark.parametrize("name", sorted(SYSTEMS))
 def test_each_refuses_by_its_own_name_what_it_does_not_have(name):
     system = SYSTEMS[name]
     knob, known = next((knob, known) for knob, known in system.known_knobs().items() if isinstance(known, Number))
+    choices = [name for name, one in system.known_knobs().items() if isinstance(one, Choice)]
     for settings, profile, variant in (
         ({}, "no such", None),
         ({}, None, "01-vote-not-written"),
@@ -28,6 +36,8 @@ def test_each_refuses_by_its_own_name_what_it_does_not_have(name):
         ({knob: str(known.most + 1)}, None, None),
         ({knob: str(known.least - 1)}, None, None),
         ({knob: "²"}, None, None),
+        ({knob: "soon"}, None, None),
+        *(({choice: "perhaps"}, None, None) for choice in choices),
     ):
         with pytest.raises(ConfigError, match=rf"\b{name}\b"):
             system.knobs(settings, profile=profile, variant=variant)

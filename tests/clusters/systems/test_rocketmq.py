@@ -2,22 +2,20 @@ from __future__ import annotations
 
 import base64
 import json
-import socket
-import threading
 import time
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dethrone.clusters.node.frames import frame
 from dethrone.clusters.systems import rocketmq_client
-from dethrone.clusters.systems.rocketmq import SYSTEM, SYSTEM_0_2_2, SYSTEM_0_3_2
+from dethrone.clusters.systems.rocketmq import SYSTEM
 from dethrone.clusters.systems.rocketmq_client import APPEND, GET, HEART_BEAT, Answer, RocketmqClient, refused
-from dethrone.harness.core import registry
 from dethrone.harness.core.errors import ConfigError
-from dethrone.harness.core.interfaces import NodeSpec
 from dethrone.harness.core.promise import SAFETY
-from tests.clusters.systems.specs import specs
+from tests.clusters.systems.framed_server import FramedServer
+from tests.clusters.systems.specs import at_loopback, specs
 
 SECOND = 1_000_000_000
 NODES = specs(SYSTEM, network="127.0.1")
@@ -31,12 +29,6 @@ def told(**changes):
 
 
 # --- the adapter ------------------------------------------------------------------------------------------------
-
-
-def test_all_releases_come_through_the_same_door_as_our_own():
-    for name, system in (("", SYSTEM), ("-0.3.2", SYSTEM_0_3_2), ("-0.2.2", SYSTEM_0_2_2)):
-        assert registry.load(registry.SYSTEMS, f"rocketmq-dledger{name}") is system
-    assert [system.image() for system in (SYSTEM, SYSTEM_0_2_2)] == ["dledger-0.4.3", "dledger-0.2.2"]
 
 
 def test_a_status_tells_role_term_vote_and_log_of_one_moment_counted_from_1():
@@ -76,19 +68,9 @@ def test_what_is_owed_follows_from_its_timers():
     assert not made.linearizable_reads
 
 
-@pytest.mark.parametrize(
-    ("settings", "profile", "variant"),
-    [
-        ({"heartbeat": "1"}, None, None),
-        ({"max_heart_beat_leak": "few"}, None, None),
-        ({"min_vote_interval_ms": "1000"}, None, None),
-        ({}, "kraft", None),
-        ({}, None, "x"),
-    ],
-)
-def test_a_wrong_knob_profile_or_variant_is_refused(settings, profile, variant):
-    with pytest.raises(ConfigError):
-        SYSTEM.knobs(settings, profile=profile, variant=variant)
+def test_the_shortest_wait_for_votes_is_below_the_longest():
+    with pytest.raises(ConfigError, match="set them together"):
+        SYSTEM.knobs({"min_vote_interval_ms": "1000"}, profile=None, variant=None)
 
 
 # --- the client -------------------------------------------------------------------------------------------------
@@ -114,36 +96,22 @@ def test_only_codes_that_come_before_the_append_are_definite_failures(code, inde
     assert refused("read", Answer(code=code, index=index), node="n1").status == "fail"
 
 
-class Server:
+class Server(FramedServer):
     """A DLedger member over a list of entries; ``moods`` are answers to appends that differ, None: hangs up."""
 
     def __init__(self, *, numbers):
-        self.listener = socket.create_server(("127.0.0.1", 0))
-        self.port = self.listener.getsockname()[1]
         self.numbers, self.term, self.entries, self.asked, self.moods = numbers, 4, [], [], []
-        threading.Thread(target=self.serve, daemon=True).start()
+        super().__init__(self.converse)
 
-    def serve(self):
-        while True:
-            try:
-                connection, _ = self.listener.accept()
-            except OSError:
-                return
-            threading.Thread(target=self.converse, args=(connection,), daemon=True).start()
-
-    def converse(self, connection):
-        with connection, connection.makefile("rb") as stream:
-            while len(size := stream.read(4)) == 4:
-                frame = stream.read(int.from_bytes(size, "big"))
-                length = int.from_bytes(frame[1:4], "big")
-                header, body = json.loads(frame[4 : 4 + length]), json.loads(frame[4 + length :])
-                self.asked.append((header["code"], body))
-                reply = self.answer(header["code"], body)
-                if reply is None:
-                    return
-                head = json.dumps({"code": 0, "flag": 1, "opaque": header["opaque"], "version": 1}).encode()
-                data = len(head).to_bytes(4, "big") + head + json.dumps(reply).encode()
-                connection.sendall(len(data).to_bytes(4, "big") + data)
+    def converse(self, request):
+        length = int.from_bytes(request[1:4], "big")
+        header, body = json.loads(request[4 : 4 + length]), json.loads(request[4 + length :])
+        self.asked.append((header["code"], body))
+        reply = self.answer(header["code"], body)
+        if reply is None:
+            return None
+        head = json.dumps({"code": 0, "flag": 1, "opaque": header["opaque"], "version": 1}).encode()
+        return frame(frame(head) + json.dumps(reply).encode())
 
     def answer(self, code, body):
         if code == HEART_BEAT:
@@ -165,13 +133,12 @@ class Server:
 @pytest.fixture(params=[True, False], ids=["numbers", "base64"])
 def server(request):
     made = Server(numbers=request.param)
-    node = NodeSpec(
-        name="n1", address="127.0.0.1", members={}, knobs={}, profile="", variant=None, seed=0, data_dir="", log_dir=""
+    client = RocketmqClient(
+        {"n1": at_loopback(), "n2": at_loopback()}, port=made.port, group="g", numbers=request.param
     )
-    client = RocketmqClient({"n1": node, "n2": node}, port=made.port, group="g", numbers=request.param)
     yield made, client
     client.close()
-    made.listener.close()
+    made.close()
 
 
 def append(client, key="k", item=1, seconds=2.0, target="n1"):

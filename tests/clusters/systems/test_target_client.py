@@ -1,55 +1,34 @@
 from __future__ import annotations
 
 import json
-import socket
-import threading
 import time
 
 import pytest
 
-from dethrone.clusters.node.frames import FrameReader, frame
+from dethrone.clusters.node.frames import frame
 from dethrone.clusters.systems.raft import SYSTEM
 from dethrone.clusters.systems.target_client import TargetClient
+from tests.clusters.systems.framed_server import FramedServer
 from tests.clusters.systems.specs import specs
 
 SECOND = 1_000_000_000
 
 
-class Server:
-    """A node's client port: ``script(request)`` gives the reply, None for silence, or an exception to hang up."""
+class Server(FramedServer):
+    """A node's client port: ``script(request)`` gives the reply, or bytes as they are; ``Hangup`` hangs up."""
 
     def __init__(self, host, port, script):
         self.script = script
         self.requests = []
-        self.listener = socket.create_server((host, port))
-        self.port = self.listener.getsockname()[1]
-        threading.Thread(target=self._accept, daemon=True).start()
+        super().__init__(self.answer, host=host, port=port)
 
-    def _accept(self):
-        while True:
-            try:
-                sock, _ = self.listener.accept()
-            except OSError:
-                return
-            threading.Thread(target=self._serve, args=(sock,), daemon=True).start()
-
-    def _serve(self, sock):
-        reader = FrameReader()
-        with sock:
-            while data := sock.recv(65536):
-                for payload in reader.feed(data):
-                    ask = json.loads(payload)
-                    self.requests.append(ask["request"])
-                    answer = self.script(ask["request"])
-                    if answer is Hangup:
-                        return
-                    if isinstance(answer, bytes):
-                        sock.sendall(answer)
-                    elif answer is not None:
-                        sock.sendall(frame(json.dumps({"id": ask["id"], **answer}).encode()))
-
-    def close(self):
-        self.listener.close()
+    def answer(self, payload):
+        ask = json.loads(payload)
+        self.requests.append(ask["request"])
+        answer = self.script(ask["request"])
+        if answer is Hangup or isinstance(answer, bytes):
+            return None if answer is Hangup else answer
+        return frame(json.dumps({"id": ask["id"], **answer}).encode())
 
 
 Hangup = object()
@@ -149,7 +128,7 @@ def test_a_refused_connection_is_a_failure_for_nothing_was_sent(cluster):
 
 
 def test_silence_is_info_within_the_bound_and_the_next_request_gets_its_own_answer(cluster):
-    answers = iter([None, reply("ok", index=2, term=1)])
+    answers = iter([b"", reply("ok", index=2, term=1)])
     client, _ = cluster(n1=lambda _: next(answers))
     began = time.monotonic()
     outcome = invoke(client, seconds=0.3)

@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import textwrap
-import time
 from itertools import pairwise
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from dethrone.harness.engine.nightly.night import ROWS, nights, past_of, run_nig
 from dethrone.harness.engine.nightly.night_file import Entry, Night
 from dethrone.harness.engine.nightly.night_rows import NightRow
 from dethrone.harness.report.night import code
+from tests.waiting import until
 
 FAKE = Path(__file__).with_name("night_fake.py")
 COMMAND = (sys.executable, str(FAKE))
@@ -59,13 +59,6 @@ def started(night: Night, told: Told | None = None, *, version: str = "1"):
 def a_night(path: Path, *systems: str, seeds: int = 1, **fields) -> Night:
     entries = tuple(Entry(system=system, seeds=seeds, time_limit_ns=SECOND) for system in systems)
     return Night(entries=entries, out=path / "nights", **fields)
-
-
-def until(condition, what: str) -> None:
-    end = time.monotonic() + WAIT_S
-    while not condition():
-        assert time.monotonic() < end, f"waited {WAIT_S} s for {what}"
-        time.sleep(0.01)
 
 
 def test_a_night_runs_each_job_once_and_the_next_call_begins_another(tmp_path):
@@ -265,7 +258,7 @@ def in_the_hanging_run(tmp_path: Path) -> tuple[subprocess.Popen[str], Path]:
         env={**os.environ, "FAKE_HANGS": "1"},
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509 - as from a terminal
     )
-    until(lambda: list((tmp_path / "nights").glob("*/running")), "the second run")
+    until(lambda: list((tmp_path / "nights").glob("*/running")), WAIT_S, what="the second run")
     (mark,) = (tmp_path / "nights").glob("*/running")
     return process, mark.parent
 
@@ -278,10 +271,10 @@ def test_a_night_that_was_started_in_the_background_where_ctrl_c_is_ignored_can_
     shell = f"'{sys.executable}' -c \"$NIGHT\" '{tmp_path}' '{FAKE}' & wait $!"
     env = {**os.environ, "FAKE_HANGS": "1", "NIGHT": SCRIPT}
     process = subprocess.Popen(["sh", "-c", shell], env=env, start_new_session=True)
-    until(lambda: list((tmp_path / "nights").glob("*/running")), "the second run")
+    until(lambda: list((tmp_path / "nights").glob("*/running")), WAIT_S, what="the second run")
     os.killpg(process.pid, signal.SIGTERM)
     (mark,) = (tmp_path / "nights").glob("*/running")
-    until((mark.parent / "rolled-back").exists, "the run to roll back")
+    until((mark.parent / "rolled-back").exists, WAIT_S, what="the run to roll back")
     process.wait(timeout=WAIT_S)
 
 
@@ -302,7 +295,7 @@ def test_the_run_of_a_night_that_was_killed_rolls_back_and_the_next_call_loses_n
     process.wait()
     assert process.stdout is not None
     process.stdout.close()
-    until((directory / "rolled-back").exists, "the run to roll back")
+    until((directory / "rolled-back").exists, WAIT_S, what="the run to roll back")
     done = started(a_night(tmp_path, "passes", "hangs", "fails"))
     assert done.directory == directory
     assert [(row.job.number, row.outcome) for row in done.rows] == [(1, "pass"), (2, "pass"), (3, "fail")]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from dethrone.harness.core import registry
-from dethrone.harness.core.clock import MS
+from dethrone.harness.core.clock import MS, SECOND
 from dethrone.harness.core.errors import ConfigError
-from dethrone.harness.core.interfaces import IN_A_CONTAINER, Scalable
+from dethrone.harness.core.interfaces import IN_A_CONTAINER, BackendTraits, Scalable
 from dethrone.harness.core.timescale import longer, longer_promise
 from dethrone.harness.engine.run.measurement import WINDOWS_NS, calibrate
 from dethrone.harness.engine.run.options import RunOptions
@@ -72,6 +73,45 @@ def test_an_outlier_of_the_first_window_alone_does_not_slow_the_run_down():
     hosts = {name: Gauged(name, 60 if name in {"n1", "n2"} else 10, 10) for name in NODES}
     assert calibrate(drafted, hosts, lambda _: None).draft.plan.time_scale == 1
     assert len(hosts["n1"].asked) == 2
+
+
+class InMemory:
+    """A backend whose hosts have a place in memory."""
+
+    traits = BackendTraits(memory_dir="/memory/data")
+
+
+def restless(*windows_ms: int, limit_s: int = 60, **more):
+    drafted = msgspec.structs.replace(draft(options(time_limit_ns=limit_s * SECOND), seed=1), backend=InMemory())
+    hosts = {name: Gauged(name, *windows_ms) for name in NODES}
+    said: list[str] = []
+    plan = calibrate(drafted, hosts, said.append, **more).draft.plan
+    return plan, [directory for directory, *_ in hosts["n1"].asked], said
+
+
+def test_nodes_keep_their_data_in_memory_where_the_disk_is_restless_and_memory_is_not():
+    plan, directories, said = restless(70, 70, 5)
+    assert (plan.data_in, plan.time_scale) == ("memory", 1)
+    assert directories == [IN_A_CONTAINER.data_dir, IN_A_CONTAINER.data_dir, "/memory/data"]
+    assert plan.calibration["on_disk"]["sync_max_ns"] == 70 * MS
+    assert plan.calibration["sync_max_ns"] == 5 * MS
+    assert any("in memory" in line for line in said)
+
+
+def test_data_stays_on_a_disk_that_is_quiet_or_no_worse_than_memory():
+    assert restless(5)[0].data_in == "disk"
+    plan, directories, _ = restless(70, 70, 70, 70)
+    assert (plan.data_in, plan.time_scale, len(directories)) == ("disk", 2, 4)
+
+
+def test_data_stays_where_it_was_asked_for_and_on_disk_where_a_long_run_would_fill_memory():
+    assert restless(70, 70, data_fixed=True)[0].data_in == "disk"
+    assert restless(70, 70, limit_s=601)[0].data_in == "disk"
+
+
+def test_data_in_memory_is_refused_where_hosts_have_no_place_for_it():
+    with pytest.raises(ConfigError, match="no place in memory"):
+        draft(options(data_in="memory"), seed=1)
 
 
 def test_a_machine_that_needs_more_than_the_cap_is_too_slow():

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dethrone.harness.core import registry
 from dethrone.harness.core import world as w
 from dethrone.harness.core.clock import SECOND, Span
 from dethrone.harness.core.events import FaultEvent, Invoke, NodeProcess, Observed, Return, Traced
@@ -16,9 +17,10 @@ from dethrone.harness.engine.run.director import Director
 from dethrone.harness.engine.run.nemesis_driver import NemesisDriver, StepMark
 from dethrone.harness.engine.run.trigger_figures import trigger_figures
 from dethrone.nemesis.faults import kill, partition, pause, restart
-from dethrone.nemesis.triggers import BUILT_IN
 
 from . import fake
+
+CONDITIONS = registry.load_all(registry.TRIGGERS)
 
 NODES = ("n1", "n2", "n3")
 FAULTS = {module.FAULT.kind: module.FAULT for module in (kill, partition, pause, restart)}
@@ -47,7 +49,7 @@ class Play:
     def __init__(self, *steps, script=(), traced=True, seed=1):
         schedule = Schedule(seed=seed, strategy="test", steps=steps)
         self.driver = NemesisDriver(
-            schedule, faults=FAULTS, nodes=NODES, rng=Rng(seed), health_bound_ns=5, conditions=BUILT_IN, traced=traced
+            schedule, faults=FAULTS, nodes=NODES, rng=Rng(seed), health_bound_ns=5, conditions=CONDITIONS, traced=traced
         )
         self.state = healthy_cluster(NODES)
         self.script = list(script)
@@ -401,7 +403,7 @@ def test_a_trace_line_makes_the_director_begin_the_fault_in_the_same_step_and_hi
     plan = msgspec.structs.replace(
         base.plan, observable=("traced",), schedule=Schedule(seed=1, strategy="test", steps=(step, step))
     )
-    draft = msgspec.structs.replace(base, plan=plan, faults=FAULTS, conditions={"elected": BUILT_IN["elected"]})
+    draft = msgspec.structs.replace(base, plan=plan, faults=FAULTS, conditions={"elected": CONDITIONS["elected"]})
     world = fake.FakeWorld([(7 * SECOND + 40, w.HostSaid(news))])
     director = Director(draft)
     history = fake.play(director, world)

@@ -1,0 +1,53 @@
+"""What the kinds share whose victims one selector names and whose parameters are carried out as they were planned.
+
+Guarantees: pure. Out of scope: what is drawn, and what the victims suffer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from dethrone.harness.core.interfaces import ClusterView, FaultTraits
+from dethrone.harness.core.rng import Rng
+from dethrone.harness.core.schedule import PlannedFault
+from dethrone.nemesis import selectors
+from dethrone.nemesis.parameters import check_known, check_times
+
+
+class FaultKind(msgspec.Struct, frozen=True, kw_only=True):
+    """The constant part of a ``dethrone.harness.core.interfaces.Fault``."""
+
+    kind: str
+    line: str
+    params: tuple[str, ...] = ()
+    """Names of its parameters."""
+    capabilities: frozenset[str]
+    traits: FaultTraits
+
+    def summary(self) -> str:
+        """One line for ``list faults``."""
+        return self.line
+
+    def check(self, fault: PlannedFault, *, nodes: int) -> None:
+        """Raise ConfigError for bad parameters, a bad selector or too many victims."""
+        check_known(self.kind, fault.params, self.params)
+        check_times(fault)
+        self.check_values(fault.params)
+        selectors.check(fault.victims, nodes=nodes)
+
+    def check_values(self, params: Mapping[str, Any]) -> None:
+        """Raise ConfigError for a value that a parameter cannot have."""
+
+    def resolve(
+        self, fault: PlannedFault, view: ClusterView, rng: Rng
+    ) -> tuple[tuple[str, ...], Mapping[str, Any]] | str:
+        """Victims, with the parameters as planned; or why it cannot be done now."""
+        victims = selectors.resolve(selectors.parse(fault.victims), view, rng)
+        return victims if isinstance(victims, str) else (victims, dict(fault.params))
+
+    def needs(self) -> frozenset[str]:
+        """What hosts must be able to do."""
+        return self.capabilities
