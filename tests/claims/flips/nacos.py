@@ -9,17 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from dethrone.clusters.targets.kit.mutants import broken
 from dethrone.clusters.targets.nacos.knobs import LEADER_TIMEOUT_MS, TICK_PERIOD_MS
 from dethrone.clusters.targets.nacos.planted_bugs import EqualTermWins, HalfIsEnough, KeepsFormer, SaysItEachTime
 from dethrone.clusters.targets.nacos.rules import Rules
 from dethrone.harness.core.rng import Rng
-from tests.claims.always import always
 
-NeverBeats = always(Rules, beats=False)
-NeverDue = always(Rules, is_due=False)
-NoOwnVote = always(Rules, votes_for_itself=False)
-NoForwarding = always(Rules, forwards=False)
-LeaderAloneIsEnough = always(Rules, publish_majority=1)
+NeverBeats = broken(Rules, beats=False)
+NeverDue = broken(Rules, is_due=False)
+NoOwnVote = broken(Rules, votes_for_itself=False)
+NoForwarding = broken(Rules, forwards=False)
+LeaderAloneIsEnough = broken(Rules, publish_majority=1)
 
 
 class LoyalFollower(Rules):
@@ -27,8 +27,8 @@ class LoyalFollower(Rules):
         return leader is None
 
 
-ForgetsTerm = always(Rules, start_term=0)
-SlowTasks = always(Rules, tick_ms=2 * TICK_PERIOD_MS)
+ForgetsTerm = broken(Rules, start_term=0)
+SlowTasks = broken(Rules, tick_ms=2 * TICK_PERIOD_MS)
 
 
 class ShortFirstDue(Rules):
@@ -36,7 +36,7 @@ class ShortFirstDue(Rules):
         return rng.below(LEADER_TIMEOUT_MS // 2)
 
 
-FixedDue = always(Rules, leader_due_ms=LEADER_TIMEOUT_MS)
+FixedDue = broken(Rules, leader_due_ms=LEADER_TIMEOUT_MS)
 
 
 class RandomBeats(Rules):
@@ -44,12 +44,12 @@ class RandomBeats(Rules):
         return super().heartbeat_due_ms(rng) + rng.below(5) * TICK_PERIOD_MS
 
 
-AlwaysWorks = always(Rules, works=True)
-ResetsAfterwards = always(Rules, resets_before_campaign=False)
-KeepsVotes = always(Rules, clears_votes=False)
-FailureIsConsent = always(Rules, counts_failed_call=True)
-AnswersStrangers = always(Rules, knows_candidate=True)
-KeepsOwnTerm = always(Rules, adopts_term=False)
+AlwaysWorks = broken(Rules, works=True)
+ResetsAfterwards = broken(Rules, resets_before_campaign=False)
+KeepsVotes = broken(Rules, clears_votes=False)
+FailureIsConsent = broken(Rules, counts_failed_call=True)
+AnswersStrangers = broken(Rules, knows_candidate=True)
+KeepsOwnTerm = broken(Rules, adopts_term=False)
 
 
 class DataCounts(Rules):
@@ -57,15 +57,15 @@ class DataCounts(Rules):
         return candidate_term > own_term and own_items == 0
 
 
-GrantPutsNothingOff = always(Rules, grant_resets_due=False)
-EverybodyBeats = always(Rules, beats=True)
-BareBeats = always(Rules, stamps=())
-AnySenderLeads = always(Rules, accepts_sender=True)
-AnyTermBeats = always(Rules, accepts_term=True)
-StaysWhatItWas = always(Rules, beat_makes_follower=False)
-BeatPutsNothingOff = always(Rules, beat_resets_dues=False)
-GoesOn = always(Rules, stops_at_switch=False)
-OnlyInMemory = always(Rules, stores_item=False)
+GrantPutsNothingOff = broken(Rules, grant_resets_due=False)
+EverybodyBeats = broken(Rules, beats=True)
+BareBeats = broken(Rules, stamps=())
+AnySenderLeads = broken(Rules, accepts_sender=True)
+AnyTermBeats = broken(Rules, accepts_term=True)
+StaysWhatItWas = broken(Rules, beat_makes_follower=False)
+BeatPutsNothingOff = broken(Rules, beat_resets_dues=False)
+GoesOn = broken(Rules, stops_at_switch=False)
+OnlyInMemory = broken(Rules, stores_item=False)
 
 
 FLIPS: Mapping[str, type[Rules]] = {

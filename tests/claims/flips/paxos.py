@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
+from dethrone.clusters.targets.kit.mutants import broken
 from dethrone.clusters.targets.paxos.messages import Prepare, Value
 from dethrone.clusters.targets.paxos.planted_bugs import (
     AcceptsAnyNumber,
@@ -19,7 +20,6 @@ from dethrone.clusters.targets.paxos.planted_bugs import (
 )
 from dethrone.clusters.targets.paxos.rules import Report, Rules
 from dethrone.clusters.targets.paxos.storage import Acceptor
-from tests.claims.always import always
 
 
 class _LoadedPrepare(Prepare, frozen=True, gc=False, tag="prepare", kw_only=True):
@@ -37,8 +37,8 @@ class PrepareWithValue(Rules):
         return _LoadedPrepare(instance, number, value=value)
 
 
-StartsAlone = always(Rules, may_start=True)
-ProposesOnFirstPromise = always(Rules, majority=1)
+StartsAlone = broken(Rules, may_start=True)
+ProposesOnFirstPromise = broken(Rules, majority=1)
 
 
 class NeverChooses(Rules):
@@ -67,7 +67,7 @@ class AcceptsOnce(Rules):
         return acceptor.accepted_value is None and super().accepts(number, acceptor)
 
 
-NeverRetries = always(Rules, retries=False)
+NeverRetries = broken(Rules, retries=False)
 
 
 class OneInstance(Rules):

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from dethrone.clusters.targets.kit.mutants import broken
 from dethrone.clusters.targets.zk_ephemeral.rules import Rules
-from tests.claims.always import always
 
 
 class FollowersServe(Rules):
@@ -17,9 +17,9 @@ class FollowersServe(Rules):
         return leads or reading
 
 
-LeaderNodePersists = always(Rules, creates_ephemeral=False)
-IgnoresDeletion = always(Rules, reacts_to_deletion=False)
-EveryCreatorWins = always(Rules, may_create=True)
+LeaderNodePersists = broken(Rules, creates_ephemeral=False)
+IgnoresDeletion = broken(Rules, reacts_to_deletion=False)
+EveryCreatorWins = broken(Rules, may_create=True)
 
 
 FLIPS: Mapping[str, type[Rules]] = {
