@@ -14,18 +14,7 @@ from typing import Any
 
 from dethrone.clusters.node.effects import Barrier
 from dethrone.harness.core.clock import MS, Clocks
-from dethrone.harness.core.machine import (
-    Disk,
-    DiskDone,
-    Fired,
-    Halt,
-    Message,
-    Note,
-    Reply,
-    Send,
-    SendFailed,
-    SetTimer,
-)
+from dethrone.harness.core.machine import Disk, DiskDone, Fired, Halt, Message, Note, Reply, Send, SendFailed, SetTimer
 from dethrone.harness.core.rng import Rng
 from tests.world.disk import Disk as Files
 

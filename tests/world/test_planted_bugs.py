@@ -146,6 +146,9 @@ def test_a_build_answers_otherwise_than_the_honest_one_in_each_of_its_rules(prot
     honest, knobs = honest_of(protocol), target_of(protocol).knobs(words_of(protocol, name))
     made = variants_of(protocol)[name].rules
     for rule in overridden(protocol, made(knobs)):
+        if not callable(getattr(honest, rule)):
+            assert getattr(honest(knobs), rule) != getattr(made(knobs), rule)
+            continue
         taken = list(inspect.signature(getattr(honest, rule)).parameters.values())[1:]
         hints = get_type_hints(getattr(honest, rule))
         find(

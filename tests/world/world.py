@@ -15,10 +15,7 @@ from typing import Any
 from dethrone.clusters.node.effects import Barrier
 from dethrone.clusters.targets.client_api import Append, Get, Ok
 from dethrone.harness.core.clock import MS
-from dethrone.harness.core.machine import (
-    Fired,
-    Request,
-)
+from dethrone.harness.core.machine import Fired, Request
 from dethrone.harness.core.rng import Rng
 from tests.world.bench import words
 from tests.world.chaos import Clients

@@ -46,14 +46,14 @@ _PLANTED = "_planted"
 """Attribute of a class of rules, or of one rule: its names → what is planted there."""
 
 T = TypeVar("T")
-Broken = Callable[[type[Any], str], Callable[[Any], Any]]
+Build = Callable[[type[Any], str], Callable[[Any], Any]]
 """(the class of rules, the name of the rule in it) → what makes the broken rules of some knobs."""
 
 
 class _Seed(NamedTuple):
     """A bug as it is planted, before its rules are made."""
 
-    broken: Broken
+    build: Build
     more: Mapping[str, Any]
 
 
@@ -75,7 +75,7 @@ def mutant(
     are larger or smaller by a factor (``scales``).
     """
 
-    def made(rules: type[Any], rule: str) -> Callable[[Any], Any]:
+    def build(rules: type[Any], rule: str) -> Callable[[Any], Any]:
         if rule:
             return broken(rules, **{rule: answers if instead is None else instead})
         if not scales and not knobs:
@@ -84,7 +84,7 @@ def mutant(
 
     def plant(rule: T) -> T:
         others: Mapping[str, _Seed] = vars(rule).get(_PLANTED, {})
-        setattr(rule, _PLANTED, {name: _Seed(made, more), **others})
+        setattr(rule, _PLANTED, {name: _Seed(build, more), **others})
         return rule
 
     return plant
@@ -141,9 +141,9 @@ def planted(*modules: ModuleType) -> Mapping[str, Mutant]:
 def _mutant(name: str, seed: _Seed, rules: type[Any], rule: str, before: Mutant | None) -> Mutant:
     """The bug, or the one ``before`` with one rule more that it breaks."""
     if before is not None:
-        return msgspec.structs.replace(before, rules=seed.broken(cast("type[Any]", before.rules), rule), **seed.more)
+        return msgspec.structs.replace(before, rules=seed.build(cast("type[Any]", before.rules), rule), **seed.more)
     said = known(name)
-    return Mutant(rules=seed.broken(rules, rule), **{**(said._asdict() if said else {}), **seed.more})
+    return Mutant(rules=seed.build(rules, rule), **{**(said._asdict() if said else {}), **seed.more})
 
 
 class MutantTable(Generic[K, R]):
@@ -166,8 +166,8 @@ class MutantTable(Generic[K, R]):
         missing = self._knobs.unmet(knobs, mutant.needs)
         if missing:
             raise self._knobs.wrong(f"variant {name} shows nothing without {missing}", f"set {missing}")
-        broken: R = mutant.rules(knobs)
-        return broken
+        planted_ones: R = mutant.rules(knobs)
+        return planted_ones
 
     def _unknown(self, name: str) -> ConfigError:
         close = difflib.get_close_matches(name, self.mutants, n=1, cutoff=0.3)

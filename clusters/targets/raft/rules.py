@@ -30,7 +30,8 @@ ClockName = Literal["mono", "wall"]
 Position = tuple[int, int]
 """(term, index) of a log's last entry: compared in this order."""
 
-SINGLE, LEASE = {"membership": "single_server"}, {"reads": "lease"}
+SINGLE = {"membership": "single_server"}
+LEASE = {"reads": "lease"}
 
 
 class Rules:

@@ -6,7 +6,7 @@ from dethrone.clusters.targets.dledger import messages as m
 from dethrone.clusters.targets.dledger.messages import HeartBeatRequest, VoteRequest, VoteResponse
 from dethrone.clusters.targets.dledger.storage import TERM, TermState, read_term
 from dethrone.harness.core.clock import MS
-from dethrone.harness.core.machine import Await, Disk, Fired, Halt, Message, Send, SendFailed
+from dethrone.harness.core.machine import Await, Disk, Fired, Message, Send, SendFailed
 from tests.clusters.dledger.spec import One, disk
 
 # --- votes ------------------------------------------------------------------------------------------------------------
@@ -206,13 +206,6 @@ def test_upstream_effects_behind_a_write_keep_their_order():
         ("B", "ACCEPT"),
         ("C", "REJECT_ALREADY_VOTED"),
     ]
-
-
-def test_a_halted_node_does_nothing_more():
-    one = One(image={TERM: b"?"})
-    assert [type(effect) for effect in one.out] == [Halt]
-    one.run(60_000)
-    assert len(one.out) == 1
 
 
 def test_the_status_tells_dledgers_own_names_and_both_numberings():

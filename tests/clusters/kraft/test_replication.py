@@ -19,6 +19,7 @@ from dethrone.clusters.targets.kraft.leader import become_leader
 from dethrone.clusters.targets.kraft.messages import (
     BeginQuorumEpochRequest,
     BeginQuorumEpochResponse,
+    CurrentLeader,
     EndQuorumEpochRequest,
     EndQuorumEpochResponse,
     EpochEnd,
@@ -283,15 +284,10 @@ def test_a_followers_high_watermark_stays_within_its_log_and_never_goes_back(lea
 
 def test_an_answer_that_is_no_longer_awaited_is_ignored():
     one = following()
-    late = FetchResponse(77, "NONE", -1, 0, answer(one.answered(), FetchRequest) and _leads(B, 3), records=records(3))
+    one.answered()
+    late = FetchResponse(77, "NONE", -1, 0, CurrentLeader(B, 3), records=records(3))
     assert sent(one.hear("B", late)) == []
     assert one.node.log.end == 0
-
-
-def _leads(leader, epoch):
-    from dethrone.clusters.targets.kraft.messages import CurrentLeader
-
-    return CurrentLeader(leader, epoch)
 
 
 def test_an_observer_asks_any_voter_until_it_knows_the_leader_and_never_campaigns():
@@ -299,7 +295,7 @@ def test_an_observer_asks_any_voter_until_it_knows_the_leader_and_never_campaign
     ((to, request),) = sent(one.booted, FetchRequest)
     assert to in "ABC"
     assert request.replica_id == 4
-    made = FetchResponse(request.correlation_id, "FENCED_LEADER_EPOCH", -1, 0, _leads(B, 4))
+    made = FetchResponse(request.correlation_id, "FENCED_LEADER_EPOCH", -1, 0, CurrentLeader(B, 4))
     out = one.hear(to, made)
     assert (one.node.state, one.node.leader) == ("Follower", B)
     assert sent(out, FetchRequest)[0][0] == "B"
@@ -315,7 +311,9 @@ def test_an_observer_that_happens_to_ask_the_leader_uses_its_answer():
     one = One(disk(4, voters=(A, B, C)), members="ABCD", node="D", observers="D")
     ((to, request),) = sent(one.booted, FetchRequest)
     leader = one.node.ids[to]
-    body = FetchResponse(request.correlation_id, "NONE", -1, 0, _leads(leader, 4), records=(change(4, 0, leader),))
+    body = FetchResponse(
+        request.correlation_id, "NONE", -1, 0, CurrentLeader(leader, 4), records=(change(4, 0, leader),)
+    )
     out = one.hear(to, body)
     assert (one.node.state, one.node.leader, one.node.log.end) == ("Follower", leader, 1)
     last = sent(out, FetchRequest)[-1][1]
@@ -359,12 +357,6 @@ def test_a_leader_without_fetches_of_a_majority_resigns(word, ms):
     assert one.now + 1000 * MS <= one.node.election_at <= one.now + 1999 * MS
     one.time_out()
     assert (one.node.state, one.node.epoch) == ("Candidate", 5)
-
-
-def test_without_the_check_it_never_resigns():
-    one = leading(check_quorum="off")
-    one.fire("check_quorum", after_ms=10**6)
-    assert one.node.state == "Leader"
 
 
 def test_the_check_wants_half_of_the_others_since_it_was_restarted():

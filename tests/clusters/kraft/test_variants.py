@@ -5,10 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dethrone.clusters.targets.client_api import Append
-from dethrone.clusters.targets.kraft.messages import (
-    BeginQuorumEpochRequest,
-    VoteResponse,
-)
+from dethrone.clusters.targets.kraft.messages import BeginQuorumEpochRequest, VoteResponse
 from dethrone.clusters.targets.kraft.rules import LEADER
 from tests.clusters.kraft.spec import C, One, World, disk, vote
 from tests.world.effects import answer, halted

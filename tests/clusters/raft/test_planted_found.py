@@ -107,11 +107,17 @@ def test_07_a_node_goes_on_from_a_file_that_it_cannot_read(variant, broken):
 SINGLE = {"membership": "single_server"}
 
 
-@honest_and("23-non-members-vote")
-def test_23_the_vote_of_a_removed_node_is_asked_for_and_counted(variant, broken):
+def without_d(variant):
+    """A leads A, B and C, which took D out of their number."""
     world = win(Recorded("ABCD", variant=variant, **SINGLE), "A")
     world.run(100)
     assert world.do("reconfigure", ["remove", "D"], "A")() is None
+    return world
+
+
+@honest_and("23-non-members-vote")
+def test_23_the_vote_of_a_removed_node_is_asked_for_and_counted(variant, broken):
+    world = without_d(variant)
     world.run(300)
     assert world.boxes["B"].node.config == Config(("A", "B", "C"))
     world.kill("A")
@@ -121,9 +127,7 @@ def test_23_the_vote_of_a_removed_node_is_asked_for_and_counted(variant, broken)
 
 @honest_and("53-config-on-commit")
 def test_53_the_old_members_count_the_entry_that_changes_them(variant, broken):
-    world = win(Recorded("ABCD", variant=variant, **SINGLE), "A")
-    world.run(100)
-    world.do("reconfigure", ["remove", "D"], "A")()
+    world = without_d(variant)
     world.run(300)
     world.partition("AB", "CD")
     world.do("reconfigure", ["add", "D"], "A", ms=50)()
@@ -147,9 +151,7 @@ def test_53_the_old_members_count_the_entry_that_changes_them(variant, broken):
 
 @honest_and("54-removed-node-campaigns")
 def test_54_a_removed_node_goes_on_campaigning(variant, broken):
-    world = win(Recorded("ABCD", variant=variant, **SINGLE), "A")
-    world.run(100)
-    world.do("reconfigure", ["remove", "D"], "A")()
+    world = without_d(variant)
     world.run(3000)
     verdict = judged(world, "members-only", broken=broken, words="D stood for election in term")
     assert verdict.evidence["removals_known"]

@@ -174,11 +174,6 @@ def test_a_granted_vote_closes_the_round():
     assert one.node.round is None
 
 
-def test_a_node_alone_campaigns_at_once():
-    one = One(members="A").standing()
-    assert one.node.role == "LEADER"
-
-
 def test_a_node_outside_the_voters_never_campaigns():
     one = One(members="BC", membership="single_server")
     out = []
@@ -189,12 +184,6 @@ def test_a_node_outside_the_voters_never_campaigns():
 
 
 # --- pitfalls -------------------------------------------------------------------------------------------------------
-
-
-def test_d1_a_voter_of_a_lower_term_still_helps():
-    one = One(term=9).standing()
-    one.hear("B", PreVoteReply(2, 10, 1, True, 5))
-    assert one.node.role == "CANDIDATE"
 
 
 def test_d2_an_asker_of_a_lower_term_is_answered_and_catches_up():
