@@ -23,13 +23,13 @@ Source: Adya, "Weak consistency", 1999; Kingsbury, Alvaro, "Elle", VLDB 2020.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 from dethrone.checkers import list_append_words as words
 from dethrone.checkers.list_append_graph import build, cycles
 from dethrone.checkers.list_append_observed import List, Look, Observed, Txn, observe
-from dethrone.checkers.seen import Anomaly, Seen, SeenChecker, place, told
+from dethrone.checkers.seen import Anomaly, Seen, SeenChecker, double, place, told
 from dethrone.harness.core.errors import ConfigError
 from dethrone.harness.core.operations import ModelOptions, Operation, Operations, identity
 from dethrone.harness.core.promise import Promise
@@ -206,27 +206,16 @@ def _phantoms(one: List) -> Iterator[Anomaly]:
 def _duplicates(one: List) -> Iterator[Anomaly]:
     name = told(one.name)
     for look in (max(one.looks, key=lambda look: len(look.values)), *one.strays) if one.looks else ():
-        double = _double(look.values)
-        if double is not None and double not in one.again:
-            write = one.writes.get(double)
+        for twice in double(look.values):
+            if twice in one.again:
+                continue
+            write = one.writes.get(twice)
             yield Anomaly(
                 kind="duplicate",
-                sentence=f"duplicate: a transaction{_who(look.txn)} read {told(double)} more than once in {name}.",
+                sentence=f"duplicate: a transaction{_who(look.txn)} read {told(twice)} more than once in {name}.",
                 proof=(look.txn.op, *((write.txn.op,) if write else ())),
                 data={"key": name},
             )
-
-
-def _double(values: Sequence[Any]) -> Any | None:
-    """The first value that stands there a second time."""
-    if len(set(values)) == len(values):
-        return None
-    held: set[Any] = set()
-    for value in values:
-        if value in held:
-            return value
-        held.add(value)
-    return None
 
 
 def _aborted(one: List) -> Iterator[Anomaly]:

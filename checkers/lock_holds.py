@@ -253,18 +253,24 @@ def _for(one: Hold, other: Hold) -> str:
     return f" for up to {show_duration(end - other.ask.op.returned_ns)}"
 
 
-def _tokens(lock: Lock) -> Iterator[Anomaly]:
-    """Tokens against the highest that was granted before they were asked for."""
-    given = [ask for ask in lock.asks if ask.f in ("acquire", "renew") and ask.token >= 0]
-    back = sorted(given, key=lambda ask: ask.op.returned)
+def _after_highest(asks: Sequence[Ask]) -> Iterator[tuple[Ask, Ask | None]]:
+    """Each of them with the one of the highest token that had returned before it was asked."""
+    back = sorted(asks, key=lambda ask: ask.op.returned)
     position = 0
     best: Ask | None = None
-    first: dict[int, Ask] = {}
-    for ask in given:
+    for ask in asks:
         while position < len(back) and back[position].op.returned < ask.op.invoked:
             if best is None or back[position].token > best.token:
                 best = back[position]
             position += 1
+        yield ask, best
+
+
+def _tokens(lock: Lock) -> Iterator[Anomaly]:
+    """Tokens against the highest that was granted before they were asked for."""
+    given = [ask for ask in lock.asks if ask.f in ("acquire", "renew") and ask.token >= 0]
+    first: dict[int, Ask] = {}
+    for ask, best in _after_highest(given):
         twin = first.get(ask.token)
         if ask.f == "acquire":
             if twin is not None and twin.owner != ask.owner:
@@ -288,14 +294,7 @@ def _token(lock: Lock, before: Ask, after: Ask, what: str) -> Anomaly:
 def _fencing(lock: Lock) -> Iterator[Anomaly]:
     """What is guarded refuses a token below one that it accepted before."""
     uses = [ask for ask in lock.asks if ask.f == "use" and ask.op.status == "ok"]
-    back = sorted(uses, key=lambda ask: ask.op.returned)
-    position = 0
-    best: Ask | None = None
-    for ask in uses:
-        while position < len(back) and back[position].op.returned < ask.op.invoked:
-            if best is None or back[position].token > best.token:
-                best = back[position]
-            position += 1
+    for ask, best in _after_highest(uses):
         if best is not None and ask.token < best.token:
             yield Anomaly(
                 kind="fencing",

@@ -30,7 +30,7 @@ from itertools import islice
 from typing import Any
 
 from dethrone.checkers.phases import Spot, contradictions
-from dethrone.checkers.seen import Anomaly, Seen, SeenChecker, of_key, place, told
+from dethrone.checkers.seen import Anomaly, Seen, SeenChecker, lost_at_last, of_key, place, told
 from dethrone.harness.core.operations import NEVER, ModelOptions, Operation, Operations, identity
 from dethrone.harness.core.promise import Promise
 from dethrone.harness.core.verdict import Verdict
@@ -44,7 +44,7 @@ class Read:
     """One read of the whole log."""
 
     op: Operation
-    values: list[Any]
+    shown: list[Any]
 
 
 @dataclass(slots=True)
@@ -57,6 +57,12 @@ class Log:
     reads: list[Read] = field(default_factory=list)
     polls: list[tuple[Operation, list[tuple[int, Any]]]] = field(default_factory=list)
     """In the order in which they were asked; of a ``seek``, and of a poll of unknown outcome, nothing."""
+
+    def acked(self) -> Iterator[tuple[Any, Operation]]:
+        """Values that were certainly appended, and once."""
+        for value, op in self.appends.items():
+            if op.status == "ok" and value not in self.again:
+                yield value, op
 
     def committed(self, value: Any) -> Operation | None:
         """The append of this value, if it may have taken effect and is the only one."""
@@ -95,7 +101,8 @@ class LogReads(SeenChecker):
             judged += _tested(log, finals if options.stale_reads else log.reads)
             found = of_log(log)
             if options.stale_reads:
-                found = [*(one for one in found if one.kind != "lost"), *_lost_at_last(log, finals)]
+                lost = lost_at_last(log.key, log.acked(), finals, "append")
+                found = [*(one for one in found if one.kind != "lost"), *lost]
             anomalies += [*found, *of_polls(log)]
             if log.again:
                 doubts.append(f"{len(log.again)} values were appended more than once{of_key(log.key)}: not judged")
@@ -200,23 +207,23 @@ def _order(log: Log) -> tuple[list[Any], list[Read], list[Anomaly]]:
     """The longest read, the reads that are beginnings of it, and those that are not."""
     if not log.reads:
         return [], [], []
-    longest = max(log.reads, key=lambda read: len(read.values))
+    longest = max(log.reads, key=lambda read: len(read.shown))
     chain: list[Read] = []
     split: list[Anomaly] = []
     for read in log.reads:
-        if longest.values[: len(read.values)] == read.values:
+        if longest.shown[: len(read.shown)] == read.shown:
             chain.append(read)
         elif len(split) < EACH_MAX:
-            at = next(at for at, value in enumerate(read.values) if longest.values[at] != value)
+            at = next(at for at, value in enumerate(read.shown) if longest.shown[at] != value)
             split.append(
                 Anomaly(
                     kind="diverged",
                     sentence=f"diverged: at place {at}{of_key(log.key)} one read{place(read.op)} shows"
-                    f" {told(read.values[at])} and another one{place(longest.op)} {told(longest.values[at])}.",
+                    f" {told(read.shown[at])} and another one{place(longest.op)} {told(longest.shown[at])}.",
                     proof=(read.op, longest.op),
                 )
             )
-    return longest.values, sorted(chain, key=lambda read: len(read.values)), split
+    return longest.shown, sorted(chain, key=lambda read: len(read.shown)), split
 
 
 def _strange(log: Log) -> Iterator[Anomaly]:
@@ -246,7 +253,7 @@ def _strange(log: Log) -> Iterator[Anomaly]:
 
 def _suspects(log: Log, read: Read) -> Iterator[Any]:
     """Values of a read that cannot be there."""
-    for value in read.values:
+    for value in read.shown:
         append = log.appends.get(value)
         if append is None or append.status == "fail" or append.invoked > read.op.returned:
             yield value
@@ -255,10 +262,10 @@ def _suspects(log: Log, read: Read) -> Iterator[Any]:
 def _duplicates(log: Log) -> Iterator[Anomaly]:
     reported: set[Any] = set()
     for read in log.reads:
-        if len(set(read.values)) == len(read.values):
+        if len(set(read.shown)) == len(read.shown):
             continue
         held: set[Any] = set()
-        for value in read.values:
+        for value in read.shown:
             if value in held and value not in reported and value not in log.again:
                 reported.add(value)
                 yield Anomaly(
@@ -276,17 +283,13 @@ def _missing(log: Log, chain: Sequence[Read], order: Sequence[Any]) -> Iterator[
     than any read has for a value that none shows.
     """
     at_place = {value: at for at, value in enumerate(order)}
-    certain = [(read.op.returned, len(read.values), read.op) for read in chain]
-    certain += [
-        (op.returned, at_place.get(value, len(order)) + 1, op)
-        for value, op in log.appends.items()
-        if op.status == "ok" and value not in log.again
-    ]
+    certain = [(read.op.returned, len(read.shown), read.op) for read in chain]
+    certain += [(op.returned, at_place.get(value, len(order)) + 1, op) for value, op in log.acked()]
     certain.sort(key=lambda row: row[0])
     reads = sorted(chain, key=lambda read: read.op.invoked)
     later = [0] * (len(reads) + 1)
     for at in range(len(reads) - 1, -1, -1):
-        later[at] = max(later[at + 1], len(reads[at].values))
+        later[at] = max(later[at + 1], len(reads[at].shown))
     position, needed = 0, 0
     proof: Operation | None = None
     stale = 0
@@ -307,7 +310,7 @@ def _missing(log: Log, chain: Sequence[Read], order: Sequence[Any]) -> Iterator[
             if op.invoked not in lost and len(lost) < EACH_MAX:
                 lost.add(op.invoked)
                 yield _lacking(log, "lost", op, read)
-        if proof is not None and len(read.values) < needed and stale < EACH_MAX:
+        if proof is not None and len(read.shown) < needed and stale < EACH_MAX:
             stale += 1
             yield _lacking(log, "stale", proof, read)
 
@@ -321,24 +324,9 @@ def _lacking(log: Log, kind: str, proof: Operation, read: Read) -> Anomaly:
     return Anomaly(
         kind=kind,
         sentence=f"{kind}: {what}{of_key(log.key)} before a read{place(read.op)} was asked that shows only"
-        f" {len(read.values)} values without it; {rest}.",
+        f" {len(read.shown)} values without it; {rest}.",
         proof=(proof, read.op),
     )
-
-
-def _lost_at_last(log: Log, finals: Sequence[Read]) -> Iterator[Anomaly]:
-    """Acknowledged values that none of the last reads shows."""
-    if not finals:
-        return
-    shown = frozenset[Any]().union(*(read.values for read in finals))
-    for value, op in log.appends.items():
-        if op.status == "ok" and value not in shown and value not in log.again:
-            yield Anomaly(
-                kind="lost",
-                sentence=f"lost: {told(value)}{of_key(log.key)} had been acknowledged{place(op)}, and none of the"
-                f" {len(finals)} reads after the last append shows it.",
-                proof=(op, finals[-1].op),
-            )
 
 
 def _by_phases(log: Log, order: Sequence[Any]) -> Iterator[Anomaly]:
@@ -347,8 +335,8 @@ def _by_phases(log: Log, order: Sequence[Any]) -> Iterator[Anomaly]:
     """
     shown = set(order)
     spots = [Spot.of(at, op, write=True) for at, value in enumerate(order) if (op := log.committed(value)) is not None]
-    for value, op in log.appends.items():
-        if op.status == "ok" and value not in shown and value not in log.again:
+    for value, op in log.acked():
+        if value not in shown:
             spots.append(Spot.of(len(order), op, write=True))
     for earlier, later in islice(contradictions(spots), EACH_MAX):
         if identity(later.op.value) in shown:

@@ -9,8 +9,8 @@ property itself.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import msgspec
 
@@ -63,6 +63,18 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
     doubts: Sequence[str] = ()
     tolerated: Sequence[Anomaly] = ()
     metrics: Mapping[str, Any] = {}
+
+
+class Seeing(Protocol):
+    """A read that was answered."""
+
+    @property
+    def op(self) -> Operation:
+        """The operation."""
+
+    @property
+    def shown(self) -> Collection[Any]:
+        """What it shows."""
 
 
 class SeenChecker(Base):
@@ -234,6 +246,33 @@ def of_key(key: Any) -> str:
 def place(op: Operation) -> str:
     """How a sentence names an operation's place in a foreign file; nothing where only places are known."""
     return f" (line {op.line})" if op.line else ""
+
+
+def double(values: Sequence[Any]) -> list[Any]:
+    """The first value that stands there a second time, as a list of one; an empty list where none does."""
+    if len(set(values)) == len(values):
+        return []
+    held: set[Any] = set()
+    for value in values:
+        if value in held:
+            return [value]
+        held.add(value)
+    return []
+
+
+def lost_at_last(
+    key: Any, acked: Iterable[tuple[Any, Operation]], finals: Sequence[Seeing], f: str
+) -> Iterator[Anomaly]:
+    """Acknowledged values, each with the operation that wrote it, that none of the last reads shows."""
+    shown = frozenset[Any]().union(*(read.shown for read in finals))
+    for value, op in acked if finals else ():
+        if value not in shown:
+            yield Anomaly(
+                kind="lost",
+                sentence=f"lost: {told(value)}{of_key(key)} had been acknowledged{place(op)}, and none of the"
+                f" {len(finals)} reads after the last {f} shows it.",
+                proof=(op, finals[-1].op),
+            )
 
 
 def told(value: Any, most: int = 8) -> str:

@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dethrone.checkers.phases import Spot, contradictions
-from dethrone.checkers.seen import Anomaly, Seen, SeenChecker, of_key, place, told
+from dethrone.checkers.seen import Anomaly, Seen, SeenChecker, double, lost_at_last, of_key, place, told
 from dethrone.harness.core.operations import NEVER, ModelOptions, Operation, Operations, identity
 
 EACH_MAX = 1000
@@ -49,8 +49,8 @@ class Read:
 
     op: Operation
     shown: frozenset[Any]
-    double: Any = None
-    """An element that stands twice, as a one-element list."""
+    double: Sequence[Any] = ()
+    """An element that stands twice, if one does."""
 
 
 @dataclass(slots=True)
@@ -86,7 +86,9 @@ class SetReads(SeenChecker):
             judged += _tested(one, finals if options.stale_reads else one.reads)
             found = of_set(one)
             if options.stale_reads:
-                found = [*(item for item in found if item.kind != "lost"), *_lost_at_last(one, finals)]
+                acked = ((value, add.acked) for value, add in one.adds.items() if add.hi < NEVER)
+                lost = lost_at_last(one.key, acked, finals, "add")
+                found = [*(item for item in found if item.kind != "lost"), *lost]
             anomalies += found
         allowed = frozenset({"stale", "diverged"}) if options.stale_reads else frozenset()
         return Seen(
@@ -121,8 +123,7 @@ def collect(operations: Operations) -> tuple[list[Elements], list[str]]:
                 doubts.append(f"a read{place(op)} returned no list of elements, so it cannot be judged")
                 continue
             known = [identity(value) for value in values]
-            shown = frozenset(known)
-            one.reads.append(Read(op, shown, None if len(shown) == len(known) else [_double(known)]))
+            one.reads.append(Read(op, frozenset(known), double(known)))
     return list(sets.values()), doubts
 
 
@@ -138,35 +139,11 @@ def _enter(one: Elements, op: Operation) -> None:
         known.hi, known.acked = op.returned, op
 
 
-def _double(values: Sequence[Any]) -> Any:
-    held: set[Any] = set()
-    for value in values:
-        if value in held:
-            return value
-        held.add(value)
-    return None
-
-
 def final_reads(one: Elements, settled: int = -1) -> list[Read]:
     """Reads that were asked after ``settled`` and when the last add was over, or had been asked if it never was."""
     over = max((add.op.invoked for add in one.adds.values()), default=-1)
     over = max([over, settled, *(add.hi for add in one.adds.values() if add.hi < NEVER)])
     return [read for read in one.reads if read.op.invoked > over]
-
-
-def _lost_at_last(one: Elements, finals: Sequence[Read]) -> Iterator[Anomaly]:
-    """Acknowledged elements that none of the last reads shows."""
-    if not finals:
-        return
-    shown = frozenset[Any]().union(*(read.shown for read in finals))
-    for value, add in one.adds.items():
-        if add.hi < NEVER and value not in shown:
-            yield Anomaly(
-                kind="lost",
-                sentence=f"lost: {told(value)}{of_key(one.key)} had been acknowledged{place(add.acked)}, and none of"
-                f" the {len(finals)} reads after the last add shows it.",
-                proof=(add.acked, finals[-1].op),
-            )
 
 
 def _tested(one: Elements, reads: Sequence[Read]) -> int:
@@ -193,7 +170,7 @@ def _strange(one: Elements) -> Iterator[Anomaly]:
     reported: set[Any] = set()
     other: tuple[Operation, ...]
     for read in one.reads:
-        if read.double is not None and left:
+        if read.double and left:
             left -= 1
             yield Anomaly(
                 kind="duplicate",

@@ -163,24 +163,6 @@ class Until(Part):
         super().returned(process, op, result)
 
 
-class Stagger(Part):
-    """Over all processes together one operation in ``mean_ns`` on average: between two of them 0 to twice as long."""
-
-    def __init__(self, rng: Rng, mean_ns: Ns, inner: Generator) -> None:
-        super().__init__()
-        self._rng, self._mean_ns, self._inner = rng, mean_ns, inner
-        self._next_at: Ns = 0
-
-    def next(self, process: int, now: Ns, view: ClusterView) -> Asked:
-        """The inner one's, not before its time."""
-        if now < self._next_at:
-            return self._next_at
-        asked = self.ask(self._inner, process, now, view)
-        if isinstance(asked, OpPlan):
-            self._next_at = now + self._rng.between(0, 2 * self._mean_ns)
-        return asked
-
-
 class Delay(Part):
     """Over all processes together, at least so long from one operation to the next."""
 
@@ -195,8 +177,22 @@ class Delay(Part):
             return self._next_at
         asked = self.ask(self._inner, process, now, view)
         if isinstance(asked, OpPlan):
-            self._next_at = now + self._span_ns
+            self._next_at = now + self._gap_ns()
         return asked
+
+    def _gap_ns(self) -> Ns:
+        return self._span_ns
+
+
+class Stagger(Delay):
+    """Over all processes together one operation in ``mean_ns`` on average: between two of them 0 to twice as long."""
+
+    def __init__(self, rng: Rng, mean_ns: Ns, inner: Generator) -> None:
+        super().__init__(mean_ns, inner)
+        self._rng = rng
+
+    def _gap_ns(self) -> Ns:
+        return self._rng.between(0, 2 * self._span_ns)
 
 
 # --- one after another ------------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from dethrone.harness.core.errors import ConfigError
 from dethrone.harness.engine.host.namespace_entry import enter
 from dethrone.harness.engine.nightly.night_file import is_night
 from dethrone.harness.report import json_objects
+from dethrone.harness.report.terminal import Screen
 
 
 @click.command()
@@ -55,8 +56,8 @@ from dethrone.harness.report import json_objects
     "--budget", metavar="<6h>", help="start no run of a night after this time [default: the budget in its file]"
 )
 @flags.run_flags("out", "seed")
-@flags.output_flags
-@flags.level_flags
+@flags.screen_flags
+@flags.ci_flags
 def campaign(
     *,
     system: str | None,
@@ -70,11 +71,9 @@ def campaign(
     corpus: str,
     keep_failing: int,
     given: Mapping[str, settings.Given],
-    as_json: bool,
     junit_xml: Path | None,
     github: bool,
-    quiet: bool,
-    verbose: int,
+    screen: Screen,
 ) -> None:
     """Run SYSTEM once per seed; a repeated call resumes where the last one stopped.
 
@@ -83,13 +82,10 @@ def campaign(
     With `--on sim` the runs are simulated in memory by `--jobs` processes or on Spark (`--engine spark`), and only the
     first failing ones are kept.
     """
-    screen = flags.screen(as_json=as_json, quiet=quiet, verbose=verbose)
     if system is not None and system.endswith(".toml") and is_night(Path(system)):
         if seeds is not None or directory is not None:
             raise ConfigError("the file of a night sets its seeds and its directory", where=system)
-        code = run_night_file(
-            Path(system), budget=budget, screen=screen, junit_xml=junit_xml, github=github, as_json=as_json
-        )
+        code = run_night_file(Path(system), budget=budget, screen=screen, junit_xml=junit_xml, github=github)
         sys.exit(code)
     if seeds is None or directory is None:
         raise ConfigError("a campaign needs --seeds and --out", next_step="add --seeds 0..9 --out runs/mine")
@@ -104,7 +100,7 @@ def campaign(
     if junit_xml is not None:
         campaign_command.write_junit(done.rows, directory, junit_xml)
     if github:
-        flags.print_annotations(campaign_command.github_lines(done.rows, directory), as_json=as_json)
+        flags.print_annotations(campaign_command.github_lines(done.rows, directory), as_json=screen.json)
     screen.campaign(done.rows, done.counts)
     screen.result(
         json_objects.campaign_object(

@@ -18,8 +18,9 @@ from dethrone.harness.report.plain import Lines
 
 @click.command()
 @click.argument("paths", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path), metavar="DIR|FILE...")
-@flags.output_flags
+@flags.json_flag
 @flags.level_flags
+@flags.ci_flags
 @click.option("--fail-on", type=click.Choice(FAIL_ON), default="unknown", show_default=True)
 @flags.known_flag
 @click.option("--update", is_flag=True, help="store the new verdict and redraw the report in each directory")

@@ -30,19 +30,13 @@ def common(verb: Callable[..., Any]) -> Callable[..., Any]:
         url: str,
         master: str,
         conf: tuple[str, ...],
-        as_json: bool,
-        quiet: bool,
-        verbose: int,
         **values: Any,
     ) -> Any:
-        where = told.Where(url=url, master=master, conf=conf)
-        screen = flags.screen(as_json=as_json, quiet=quiet, verbose=verbose)
-        sys.exit(verb(*args, where=where, screen=screen, **values))
+        sys.exit(verb(*args, where=told.Where(url=url, master=master, conf=conf), **values))
 
     out: Callable[..., Any] = wrapped
     for option in (
-        flags.level_flags,
-        flags.json_flag,
+        flags.screen_flags,
         click.option("--spark-conf", "conf", multiple=True, metavar="K=V", help="Spark setting (repeatable)"),
         click.option("--master", default="", metavar="URL", help="Spark master [default: the cores of this machine]"),
         click.option(

@@ -10,6 +10,7 @@ import click
 from dethrone.harness.cli import flags
 from dethrone.harness.commands import demo as demo_command
 from dethrone.harness.engine.host.namespace_entry import enter
+from dethrone.harness.report.terminal import Screen
 
 
 @click.command()
@@ -19,20 +20,16 @@ from dethrone.harness.engine.host.namespace_entry import enter
     "--on", "backend", help="backend that provides the hosts [default: the first of docker, local and sim that works]"
 )
 @click.option("--base", help="base image of the hosts")
-@flags.json_flag
-@flags.level_flags
+@flags.screen_flags
 def demo(
     *,
     seed: int | None,
     out: Path | None,
     backend: str | None,
     base: str | None,
-    as_json: bool,
-    quiet: bool,
-    verbose: int,
+    screen: Screen,
 ) -> None:
     """Run raft under partitions, kills, pauses and clock steps (must pass), then nacos (must fail)."""
-    screen = flags.screen(as_json=as_json, quiet=quiet, verbose=verbose)
     backend = backend or demo_command.backend_here(screen)
     enter(backend)
     value = demo_command.show(screen, seed=seed, out=out, backend=backend, base=base)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -14,6 +15,7 @@ from dethrone.harness.core.duration import parse_duration
 from dethrone.harness.core.errors import ConfigError
 from dethrone.harness.core.planted import Planted
 from dethrone.harness.engine.host.namespace_entry import enter
+from dethrone.harness.report.terminal import Screen
 
 
 def own_bug(variant: str | None, expect: tuple[str, ...], *, nodes_min: int) -> Planted | None:
@@ -61,43 +63,21 @@ def own_bug(variant: str | None, expect: tuple[str, ...], *, nodes_min: int) -> 
     help="directory of the result rows; a bug that has its row is not run again",
 )
 @click.option("--fresh", is_flag=True, help="ignore the rows in --out")
-@flags.json_flag
-@flags.level_flags
+@flags.screen_flags
 def exam(
     *,
-    systems: tuple[str, ...],
-    bugs: tuple[str, ...],
     variant: str | None,
     expect: tuple[str, ...],
     nodes_min: int,
     backend: str,
     budget: str | None,
     faults: str | None,
-    strategy: str,
-    clean: int,
-    jobs: int,
-    out: Path,
-    fresh: bool,
-    as_json: bool,
-    quiet: bool,
-    verbose: int,
+    screen: Screen,
+    **asked: Any,
 ) -> None:
     """Run planted bugs and report which were found, by which checker, and how soon. Exits 1 if one was missed."""
-    screen = flags.screen(as_json=as_json, quiet=quiet, verbose=verbose)
     enter(backend)
     budget_ns = parse_duration(budget or ("60s" if backend == "sim" else "180s"))
-    code = exam_command.sit(
-        screen,
-        systems=systems,
-        bugs=bugs,
-        own=own_bug(variant, expect, nodes_min=nodes_min),
-        backend=backend,
-        faults=tuple(kind.strip() for kind in faults.split(",")) if faults else (),
-        budget_ns=budget_ns,
-        strategy=strategy,
-        clean=clean,
-        jobs=jobs,
-        out=out,
-        fresh=fresh,
-    )
-    sys.exit(code)
+    own = own_bug(variant, expect, nodes_min=nodes_min)
+    kinds = tuple(kind.strip() for kind in faults.split(",")) if faults else ()
+    sys.exit(exam_command.sit(screen, own=own, backend=backend, faults=kinds, budget_ns=budget_ns, **asked))

@@ -66,14 +66,13 @@ def _option(key: str, setting: setting_table.Setting) -> Callable[[Any], Any]:
     )
 
 
-def output_flags(verb: F) -> F:
-    """``--json``, ``--junit-xml``, ``--github``."""
+def ci_flags(verb: F) -> F:
+    """``--junit-xml`` and ``--github``; the verb gets ``junit_xml`` and ``github``."""
     for option in (
         click.option(
             "--github", is_flag=True, help="print annotations, and write the step summary to $GITHUB_STEP_SUMMARY"
         ),
         click.option("--junit-xml", type=click.Path(dir_okay=False, path_type=Path), help="write JUnit XML here"),
-        json_flag,
     ):
         verb = option(verb)
     return verb
@@ -113,6 +112,16 @@ def level_flags(verb: F) -> F:
     """``-q`` and ``-v``; the verb gets ``quiet`` and ``verbose``."""
     verb = click.option("-v", "--verbose", count=True, help="print more lines")(verb)
     return click.option("-q", "--quiet", is_flag=True, help="print only the verdict and trouble")(verb)
+
+
+def screen_flags(verb: F) -> F:
+    """``--json``, ``-q`` and ``-v``; the verb gets the ``screen`` that they ask for."""
+
+    @functools.wraps(verb)
+    def wrapped(*args: Any, as_json: bool, quiet: bool, verbose: int, **values: Any) -> Any:
+        return verb(*args, screen=screen(as_json=as_json, quiet=quiet, verbose=verbose), **values)
+
+    return json_flag(level_flags(wrapped))  # type: ignore[return-value]
 
 
 def screen(*, as_json: bool, quiet: bool = False, verbose: int = 0) -> Screen:
@@ -192,21 +201,6 @@ def foreign_flags(verb: F) -> F:
     return out  # type: ignore[no-any-return]
 
 
-_FOREIGN_NAMES = (
-    "form",
-    "model",
-    "initial",
-    "strict_cas",
-    "consistency",
-    "stale_reads",
-    "drift_ppm",
-    "limit",
-    "memory_mb",
-    "ops_max",
-    "report",
-)
-
-
 def _foreign(given: Mapping[str, Any]) -> Foreign | None:
     form, model = given["form"], given["model"]
     said = [name for name, value in given.items() if value not in (None, False)]
@@ -215,17 +209,7 @@ def _foreign(given: Mapping[str, Any]) -> Foreign | None:
     if form is None or model is None:
         missing = "--format" if form is None else "--model"
         raise click.UsageError(f"a history of another tool needs --format and --model; {missing} is missing")
-    options: dict[str, Any] = {"strict_cas": given["strict_cas"], "stale_reads": given["stale_reads"]}
-    if given["initial"] is not None:
-        options["initial"] = _value(given["initial"])
-    if given["consistency"] is not None:
-        options["consistency"] = given["consistency"]
-    if given["drift_ppm"] is not None:
-        options["drift_ppm_max"] = given["drift_ppm"]
-    if given["limit"] is not None:
-        options["limit_ns"] = parse_duration(given["limit"])
-    if given["memory_mb"] is not None:
-        options["memory_bytes_max"] = given["memory_mb"] * 1_000_000
+    options = {field: read(given[name]) for name, (field, read) in _MODEL_OPTIONS.items() if given[name] is not None}
     most: int | None = given["ops_max"]
     return Foreign(form=form, model=model, options=ModelOptions(**options), most=most, report=given["report"])
 
@@ -238,3 +222,16 @@ def _value(text: str) -> Any:
         return msgspec.json.decode(text)
     except msgspec.DecodeError:
         return text
+
+
+_MODEL_OPTIONS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
+    "initial": ("initial", _value),
+    "strict_cas": ("strict_cas", bool),
+    "consistency": ("consistency", str),
+    "stale_reads": ("stale_reads", bool),
+    "drift_ppm": ("drift_ppm_max", int),
+    "limit": ("limit_ns", parse_duration),
+    "memory_mb": ("memory_bytes_max", lambda mb: mb * 1_000_000),
+}
+"""Flag → the field of ``ModelOptions``, and how its value is read."""
+_FOREIGN_NAMES = ("form", "model", *_MODEL_OPTIONS, "ops_max", "report")

@@ -17,9 +17,7 @@ from dethrone.harness.report.terminal import Screen
 _ADD_LIMIT_S = 600
 
 
-def run_night_file(
-    path: Path, *, budget: str | None, screen: Screen, junit_xml: Path | None, github: bool, as_json: bool
-) -> int:
+def run_night_file(path: Path, *, budget: str | None, screen: Screen, junit_xml: Path | None, github: bool) -> int:
     """Start or resume the night that ``path`` describes; the exit code. ConfigError."""
     from dethrone.harness.commands import campaign
     from dethrone.harness.engine.nightly import night, night_file
@@ -55,7 +53,7 @@ def run_night_file(
     if junit_xml is not None:
         campaign.write_junit(rows, ended.directory, junit_xml)
     if github:
-        flags.print_annotations(campaign.github_lines(rows, ended.directory), as_json=as_json)
+        flags.print_annotations(campaign.github_lines(rows, ended.directory), as_json=screen.json)
     screen.result(told.told(ended, exit_code=code))
     return code
 

@@ -13,6 +13,7 @@ from dethrone.harness.commands import replay as replay_command
 from dethrone.harness.commands import replay_node
 from dethrone.harness.engine.replay import place as place_module
 from dethrone.harness.report import json_objects
+from dethrone.harness.report.terminal import Screen
 
 
 @click.command()
@@ -36,8 +37,7 @@ from dethrone.harness.report import json_objects
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="directory of the new run")
 @flags.trust_flag
 @flags.hosts_flags
-@flags.json_flag
-@flags.level_flags
+@flags.screen_flags
 def replay(
     *,
     run: Path,
@@ -50,12 +50,9 @@ def replay(
     incarnation: int | None,
     out: Path | None,
     trust: bool,
-    as_json: bool,
-    quiet: bool,
-    verbose: int,
+    screen: Screen,
 ) -> None:
     """Run RUN again, under its own schedule."""
-    screen = flags.screen(as_json=as_json, quiet=quiet, verbose=verbose)
     if node is not None:
         value = replay_node.show(screen, run, node=node, incarnation=incarnation, trust=trust)
         screen.result(value)

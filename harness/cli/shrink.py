@@ -12,6 +12,7 @@ from dethrone.harness.cli import flags
 from dethrone.harness.commands import shrink as shrink_command
 from dethrone.harness.engine.replay import place as place_module
 from dethrone.harness.report import json_objects
+from dethrone.harness.report.terminal import Screen
 
 SCENARIO = "scenario.toml"
 TRIES, TRIES_REAL = 500, 40
@@ -26,8 +27,7 @@ TRIES, TRIES_REAL = 500, 40
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="directory of the shrunk run")
 @flags.trust_flag
 @flags.hosts_flags
-@flags.json_flag
-@flags.level_flags
+@flags.screen_flags
 def shrink(
     *,
     run: Path,
@@ -39,12 +39,9 @@ def shrink(
     need: int | None,
     out: Path | None,
     trust: bool,
-    as_json: bool,
-    quiet: bool,
-    verbose: int,
+    screen: Screen,
 ) -> None:
     """Shrink the schedule of the failing run RUN. Exits 1 if the small schedule also fails."""
-    screen = flags.screen(as_json=as_json, quiet=quiet, verbose=verbose)
     place = place_module.Place(backend=backend, hosts=hosts, host=host, trust=trust)
     if tries is None:
         tries = TRIES if place_module.backend_of(run, place) == shrink_command.SIM else TRIES_REAL

@@ -113,26 +113,17 @@ def of_history(history: History, functions: Iterable[str]) -> Operations:
 
 
 def _row(invoke: Invoke, back: Return | None) -> Operation:
-    if back is None or back.seq < invoke.seq or back.status == "info":
-        return Operation(
-            process=invoke.process,
-            f=invoke.f,
-            value=invoke.value,
-            status="info",
-            invoked=invoke.seq,
-            invoked_ns=invoke.t,
-            group=invoke.group,
-        )
+    told = back if back is not None and back.seq >= invoke.seq and back.status != "info" else None
     return Operation(
         process=invoke.process,
         f=invoke.f,
         value=invoke.value,
-        status=back.status,
-        result=back.value,
+        status=told.status if told else "info",
+        result=told.value if told else None,
         invoked=invoke.seq,
-        returned=back.seq,
+        returned=told.seq if told else NEVER,
         invoked_ns=invoke.t,
-        returned_ns=back.t,
+        returned_ns=told.t if told else -1,
         group=invoke.group,
     )
 

@@ -43,7 +43,7 @@ def sound(until: Until) -> tuple[bool, str]:
         for strategy in STRATEGIES:
             for seed in range(SEEDS):
                 words = (str(description), "--nodes", str(nodes), "--strategy", strategy, "--seed", str(seed))
-                results.append(run(f"own-{nodes}-{strategy}-{seed}", words, until=until))
+                results.append(run(OUT / f"own-{nodes}-{strategy}-{seed}", words, until=until))
     failed = [told(result) for result in results if result["verdict"] == "fail" or result["trouble"]]
     passed = sum(result["verdict"] == "pass" for result in results)
     line = f"{passed} of {len(results)} runs pass, {len(failed)} fail or had trouble: {'; '.join(failed) or '-'}"
@@ -56,7 +56,7 @@ def forgetful(until: Until) -> tuple[bool, str]:
     schedule = description.with_name("break.toml")
     for seed in range(FORGETFUL):
         words = (str(description), "--nodes", "3", "--schedule", str(schedule), "--time-limit", "20s")
-        result = run(f"own-forgetful-{seed}", (*words, "--seed", str(seed), "--set", "forget=true"), until=until)
+        result = run(OUT / f"own-forgetful-{seed}", (*words, "--seed", str(seed), "--set", "forget=true"), until=until)
         found.append({"term-never-decreases", "vote-is-durable"} <= set(of(result, "fail")))
     return all(found), f"{sum(found)} of {FORGETFUL} runs of the store that forgets its votes fail"
 

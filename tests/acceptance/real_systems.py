@@ -16,10 +16,10 @@ from typing import Any, NamedTuple
 from tests.acceptance.kept import of, run
 from tests.acceptance.simulated import OUT, Item, Until
 
-KEPT = OUT / "real"
 UNSAFE = Path(__file__).resolve().parents[1] / "systems_unsafe"
 
 QUIET_S = 300
+QUIET = ("--faults", "none", "--time-limit", f"{QUIET_S}s")
 OPERATIONS = 10_000
 RATE = 250
 """Operations a second asked for; a slow machine answers fewer, so the time is longer than it need be."""
@@ -37,11 +37,17 @@ class Cluster(NamedTuple):
     nodes: int
     faults: str
     workloads: tuple[str, ...] = ("register", "lock", "log")
+    kept: Path = OUT / "real"
 
     @property
     def name(self) -> str:
         """Of its items."""
         return f"{self.system}-{self.nodes}"
+
+    def run(self, name: str, seed: int, *words: str, until: Until) -> dict[str, Any]:
+        """The result of a run of it."""
+        asked = (self.system, "--nodes", str(self.nodes), "--seed", str(seed), *words)
+        return run(self.kept / name, asked, until=until)
 
 
 _STATIC = "partition,kill,pause"
@@ -59,11 +65,12 @@ CLUSTERS = (
 
 
 class Ruined(NamedTuple):
-    """A system that an operator has ruined, and the schedule that shows it."""
+    """A system that an operator has ruined, the schedule that shows it, and the checker that must fail."""
 
     system: str
     schedule: str
     time_limit: str
+    by: str = ""
 
 
 RUINED = (
@@ -94,10 +101,8 @@ def quiet(cluster: Cluster) -> Item:
     """Five minutes without faults."""
 
     def item(until: Until) -> tuple[bool, str]:
-        words = (cluster.system, "--nodes", str(cluster.nodes), "--seed", "1", "--workload", cluster.workloads[0])
-        result = run(
-            KEPT / f"{cluster.name}-quiet", (*words, "--faults", "none", "--time-limit", f"{QUIET_S}s"), until=until
-        )
+        words = ("--workload", cluster.workloads[0], *QUIET)
+        result = cluster.run(f"{cluster.name}-quiet", 1, *words, until=until)
         return passed(result), f"{QUIET_S} s without faults: {told(result)}"
 
     item.__doc__ = f"{cluster.system} on {cluster.nodes} nodes passes {QUIET_S} s without faults."
@@ -106,25 +111,14 @@ def quiet(cluster: Cluster) -> Item:
 
 def many(cluster: Cluster) -> Item:
     """Ten thousand operations a workload without faults."""
+    pace = ("--faults", "none", "--rate", str(RATE), "--time-limit", f"{OPERATIONS_S}s")
 
     def item(until: Until) -> tuple[bool, str]:
         lines, held = [], True
         for workload in cluster.workloads:
-            words = (
-                cluster.system,
-                "--nodes",
-                str(cluster.nodes),
-                "--seed",
-                "2",
-                "--workload",
-                workload,
-                "--faults",
-                "none",
-            )
             name = f"{cluster.system}-{workload}-operations"
-            pace = ("--rate", str(RATE), "--time-limit", f"{OPERATIONS_S}s")
-            result = run(KEPT / name, (*words, *pace), until=until)
-            done = operations(KEPT / name / "history.jsonl")
+            result = cluster.run(name, 2, "--workload", workload, *pace, until=until)
+            done = operations(cluster.kept / name / "history.jsonl")
             held &= passed(result) and done >= OPERATIONS
             lines.append(f"{workload} {done}: {told(result)}")
         return held, f"operations without faults: {'; '.join(lines)}"
@@ -135,14 +129,14 @@ def many(cluster: Cluster) -> Item:
 
 def campaign(cluster: Cluster) -> Item:
     """Twenty minutes under faults, each run with a verdict."""
+    chaos = ("--faults", cluster.faults, "--strategy", "mixed", "--time-limit", f"{CAMPAIGN_S}s")
 
     def item(until: Until) -> tuple[bool, str]:
         lines, held = [], True
         for seed in range(SEEDS):
             workload = cluster.workloads[seed % len(cluster.workloads)]
-            words = (cluster.system, "--nodes", str(cluster.nodes), "--seed", str(seed), "--workload", workload)
-            chaos = ("--faults", cluster.faults, "--strategy", "mixed", "--time-limit", f"{CAMPAIGN_S}s")
-            result = run(KEPT / f"{cluster.name}-seed-{seed}", (*words, *chaos), until=until)
+            name = f"{cluster.name}-seed-{seed}"
+            result = cluster.run(name, seed, "--workload", workload, *chaos, until=until)
             held &= not result["trouble"] and result["verdict"] in {"pass", "fail", "unknown"}
             lines.append(f"{seed} {workload}: {told(result)}")
         return held, f"{SEEDS} runs of {CAMPAIGN_S} s: {'; '.join(lines)}"
@@ -151,14 +145,15 @@ def campaign(cluster: Cluster) -> Item:
     return item
 
 
-def ruined(one: Ruined) -> Item:
+def ruined(one: Ruined, kept: Path = OUT / "real") -> Item:
     """What an operator has ruined does not pass."""
 
     def item(until: Until) -> tuple[bool, str]:
         os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(UNSAFE), os.environ.get("PYTHONPATH"))))
         words = (one.system, "--nodes", "3", "--schedule", str(UNSAFE / one.schedule), "--seed", "1")
-        result = run(KEPT / one.system, (*words, "--time-limit", one.time_limit), until=until)
-        return result["verdict"] == "fail" and not result["trouble"], told(result)
+        result = run(kept / one.system, (*words, "--time-limit", one.time_limit), until=until)
+        failed = of(result, "fail")
+        return bool(failed) and (one.by or failed[0]) in failed and not result["trouble"], told(result)
 
     item.__doc__ = f"{one.system}, ruined by its operator, does not pass."
     return item

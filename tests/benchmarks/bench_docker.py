@@ -10,12 +10,15 @@ from __future__ import annotations
 import secrets
 import statistics
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 from dethrone.harness.core.hoststate import HEALTHY, HostState, healthy_cluster, with_cuts
 from dethrone.harness.core.interfaces import DeploySpec, Evidence, Host
+from dethrone.harness.core.ledger import Ledger
 from dethrone.harness.engine.run.options import RunOptions
 from dethrone.harness.engine.run.planning import draft
 from dethrone.harness.engine.run.runner import node_specs, prepare_host
@@ -66,15 +69,6 @@ def faults(converge: Converge, hosts: Mapping[str, Host], rounds: int) -> None:
     show("node paused, proved", pauses)
 
 
-def deploy(backend: Any, recipe: str) -> tuple[str, Mapping[str, Host], float]:
-    """Five hosts, and how long they took, in ms."""
-    run_id = f"bench-{secrets.token_hex(4)}"
-    spec = DeploySpec(run_id=run_id, nodes=NODES, image=recipe, base=None, state_dir="/nonexistent")
-    begin = time.perf_counter()
-    hosts = backend.deploy(spec, origin_ns=time.monotonic_ns(), news=lambda _: None, progress=lambda _: None)
-    return run_id, hosts, (time.perf_counter() - begin) * 1000
-
-
 def destroy(backend: Any, run_id: str, hosts: Mapping[str, Host]) -> float:
     """How long five hosts take to go, in ms."""
     for host in hosts.values():
@@ -82,25 +76,36 @@ def destroy(backend: Any, run_id: str, hosts: Mapping[str, Host]) -> float:
     return timed(lambda: backend.destroy(run_id))
 
 
+def measure(options: RunOptions, times: int) -> tuple[list[float], list[float]]:
+    """How long five hosts take up and down, in ms; prints the figures of faults on the last ones."""
+    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 20
+    drafted = draft(options, seed=1)
+    backend: Any = drafted.backend
+    image, ups, downs = drafted.system.image(), [], []
+    with tempfile.TemporaryDirectory(prefix="dethrone-") as place:
+        for left in reversed(range(times + 1)):
+            ledger = Ledger(Path(place), f"bench-{secrets.token_hex(4)}")
+            state = str(ledger.directory)
+            spec = DeploySpec(run_id=ledger.run_id, nodes=NODES, image=image, base=None, state_dir=state)
+            begin = time.perf_counter()
+            hosts = backend.deploy(spec, origin_ns=time.monotonic_ns(), news=lambda _: None, progress=lambda _: None)
+            ups.append((time.perf_counter() - begin) * 1000)
+            try:
+                if not left:
+                    for name, node in node_specs(drafted.plan, hosts).items():
+                        prepare_host(drafted.system, hosts[name], node)
+                        hosts[name].start_node()
+                    time.sleep(2)  # nodes import and elect; nothing is measured yet
+                    faults(backend.converge_all, hosts, rounds)
+            finally:
+                downs.append(destroy(backend, ledger.run_id, hosts))
+                ledger.close(clean=True)
+    return ups[1:], downs  # the first may compile or ship the code
+
+
 def main() -> None:
     """Print the figures."""
-    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 20
-    drafted = draft(RunOptions(system="raft", faults=()), seed=1)
-    backend: Any = drafted.backend
-    ups, downs = [], []
-    for attempt in range(5):
-        run_id, hosts, up = deploy(backend, drafted.system.image())
-        try:
-            if attempt:  # the first may ship the code
-                ups.append(up)
-            if attempt == 4:
-                for name, node in node_specs(drafted.plan, hosts).items():
-                    prepare_host(drafted.system, hosts[name], node)
-                    hosts[name].start_node()
-                time.sleep(2)  # nodes import and elect; nothing is measured yet
-                faults(backend.converge_all, hosts, rounds)
-        finally:
-            downs.append(destroy(backend, run_id, hosts))
+    ups, downs = measure(RunOptions(system="raft", faults=()), 4)
     show("five hosts up", ups)
     show("five hosts torn down", downs)
 

@@ -15,11 +15,11 @@ from dethrone.checkers.log_matching import CHECKER as MATCHING
 from dethrone.checkers.one_leader_per_term import CHECKER as LEADER
 from dethrone.checkers.one_vote_per_term import CHECKER as VOTE
 from dethrone.checkers.term_never_decreases import CHECKER as TERM
-from dethrone.harness.core.clock import Span
 from dethrone.harness.core.events import SCHEMA, Begin, End, Invoke, Mark, Observed, Return, Traced
 from dethrone.harness.core.history import History
 from tests.checkers.histories import plan, promise
 from tests.checkers.soup import NODES, elections
+from tests.traced import traced as an_event
 
 many = settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
@@ -174,18 +174,14 @@ def test_log_matching(steps):
             prefix = tuple(log[:index])
             bad = bad or seen.setdefault((index, term), prefix) != prefix
         events.append(
-            Traced(
+            an_event(
+                "log_append",
+                {"from": at, "entries": entries},
                 seq=len(events),
-                t=0,
-                span=Span(0, 0),
                 node=node,
-                incarnation=1,
                 n=len(events),
-                name="log_append",
                 term=term,
-                role="",
                 source="shell",
-                data={"from": at, "entries": entries},
             )
         )
     events.append(End(seq=len(events), t=0, count=0, digest="", reason="complete"))

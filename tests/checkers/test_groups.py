@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dethrone.checkers.facts import groups
 from dethrone.harness.core.clock import Span
-from dethrone.harness.core.events import Begin, Observed, Traced
+from dethrone.harness.core.events import Begin, Observed
 from dethrone.harness.core.history import History
+from tests.traced import traced
 
 BEGIN = Begin(seq=0, t=0, schema=1, system="s", nodes=("n1",), seed=1)
 
@@ -16,30 +17,18 @@ def polled(seq, group):
     )
 
 
-def traced(seq, group):
-    return Traced(
-        seq=seq,
-        t=seq,
-        group=group,
-        span=Span(seq, seq),
-        node="n1",
-        incarnation=1,
-        n=seq,
-        name="start",
-        term=0,
-        role="",
-        source="core",
-    )
+def of_group(seq, group):
+    return traced("start", seq=seq, t=seq, group=group, span=Span(seq, seq), n=seq)
 
 
 def test_where_polls_name_groups_what_names_none_is_of_the_process():
-    assert groups(History([BEGIN, polled(1, "a"), polled(2, "b"), traced(3, "")])) == ["a", "b"]
+    assert groups(History([BEGIN, polled(1, "a"), polled(2, "b"), of_group(3, "")])) == ["a", "b"]
 
 
 def test_where_only_traces_name_groups_the_polls_are_judged_all_the_same():
-    assert groups(History([BEGIN, polled(1, ""), traced(2, "a")])) == ["", "a"]
+    assert groups(History([BEGIN, polled(1, ""), of_group(2, "a")])) == ["", "a"]
 
 
 def test_there_is_always_a_group():
     assert groups(History([BEGIN])) == [""]
-    assert groups(History([BEGIN, traced(1, "a"), traced(2, "")])) == ["a"]
+    assert groups(History([BEGIN, of_group(1, "a"), of_group(2, "")])) == ["a"]

@@ -7,29 +7,18 @@ import pytest
 from dethrone.harness.core import registry
 from dethrone.harness.core.clock import SECOND, Span
 from dethrone.harness.core.errors import ConfigError
-from dethrone.harness.core.events import FaultEvent, Invoke, NodeProcess, Observed, Return, Traced
+from dethrone.harness.core.events import FaultEvent, Invoke, NodeProcess, Observed, Return
 from dethrone.harness.core.schedule import OnEvent
 from tests.nemesis.views import view_of
+from tests.traced import traced as an_event
 
 CONDITIONS = registry.load_all(registry.TRIGGERS)
 
 AT = Span(10, 12)
 
 
-def traced(name, data=None, *, node="n1", term=3, source="core", n=1):
-    return Traced(
-        seq=0,
-        t=12,
-        span=AT,
-        node=node,
-        incarnation=1,
-        n=n,
-        name=name,
-        term=term,
-        role="",
-        source=source,
-        data=data or {},
-    )
+def traced(name, data=None, *, term=3, **more):
+    return an_event(name, data, t=12, span=AT, term=term, **more)
 
 
 def match(name, event, *, asked=None, **fields):

@@ -11,6 +11,7 @@ from dethrone.harness.core.history import History
 from dethrone.harness.core.hoststate import HEALTHY, HostState
 from dethrone.harness.report.lanes import GAP_NS, role_spans, trouble_spans
 from dethrone.harness.report.marks import node_marks
+from tests.traced import traced
 
 NODES = ("n1", "n2")
 
@@ -41,18 +42,7 @@ def histories(draw):
             events.append(observed(seq, max(0, t - width), t, node, role, term))
         elif kind == "traced":
             events.append(
-                ev.Traced(
-                    seq=seq,
-                    t=t,
-                    span=Span(t - MS, t),
-                    node=node,
-                    incarnation=1,
-                    n=seq,
-                    name="role_change",
-                    term=term,
-                    role=role,
-                    source="core",
-                )
+                traced("role_change", seq=seq, t=t, span=Span(t - MS, t), node=node, n=seq, term=term, role=role)
             )
         elif kind == "converged":
             after = draw(st.sampled_from([HEALTHY, HostState(cuts=("n2",)), HostState(frozen=True)]))
@@ -100,18 +90,7 @@ def test_nothing_is_claimed_over_a_long_silence():
 
 
 def test_a_poll_asked_before_a_traced_change_does_not_undo_it():
-    change = ev.Traced(
-        seq=2,
-        t=101 * MS,
-        span=Span(100 * MS, 100 * MS),
-        node="n1",
-        incarnation=1,
-        n=1,
-        name="role_change",
-        term=2,
-        role="LEADER",
-        source="core",
-    )
+    change = traced("role_change", seq=2, t=101 * MS, span=Span(100 * MS, 100 * MS), term=2, role="LEADER")
     made = history(
         [
             observed(1, 0, 2 * MS, "n1", "FOLLOWER", 1),

@@ -8,6 +8,7 @@ from dethrone.harness.core import events as ev
 from dethrone.harness.core.clock import Span
 from dethrone.harness.core.hoststate import ClockSkew, HostState, Strobe
 from dethrone.harness.report import words
+from tests.traced import traced
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=5),
@@ -25,20 +26,7 @@ KEYS = st.sampled_from(
 
 @given(NAMES, st.dictionaries(KEYS, JSON, max_size=4))
 def test_any_trace_line_of_any_protocol_becomes_a_sentence(name, data):
-    event = ev.Traced(
-        seq=0,
-        t=0,
-        span=Span(0, 1),
-        node="n1",
-        incarnation=1,
-        n=1,
-        name=name,
-        term=3,
-        role="X",
-        source="core",
-        data=data,
-    )
-    assert words.sentence(event).startswith("n1")
+    assert words.sentence(traced(name, data, term=3, role="X")).startswith("n1")
 
 
 def test_every_event_of_a_run_is_one_line(passing, failing):
@@ -109,20 +97,7 @@ def test_a_mark_is_drawn_where_its_effect_is_certain_and_a_poll_in_its_middle():
     ],
 )
 def test_what_a_shell_witnessed_is_said_in_words(name, data, text):
-    event = ev.Traced(
-        seq=0,
-        t=0,
-        span=Span(0, 1),
-        node="n1",
-        incarnation=1,
-        n=1,
-        name=name,
-        term=3,
-        role="",
-        source="shell",
-        data=data,
-    )
-    assert words.sentence(event) == text
+    assert words.sentence(traced(name, data, term=3, source="shell")) == text
 
 
 def test_a_malformed_trace_line_is_told_with_what_is_wrong_with_it():

@@ -229,21 +229,7 @@ def _split(row: Operation, where: str) -> Operation:
                 where=f"{where}, line {row.return_line}",
             )
         result = result[1]
-    return Operation(
-        process=row.process,
-        f=row.f,
-        value=value,
-        status=row.status,
-        result=result,
-        invoked=row.invoked,
-        returned=row.returned,
-        invoked_ns=row.invoked_ns,
-        returned_ns=row.returned_ns,
-        line=row.line,
-        return_line=row.return_line,
-        key=key,
-        group=row.group,
-    )
+    return msgspec.structs.replace(row, value=value, result=result, key=key)
 
 
 Format = Literal["jepsen-edn", "jepsen-log", "jsonl"]

@@ -33,10 +33,11 @@ from dethrone.harness.engine.run.planning import draft
 TEARDOWN_S = 150
 """How long an interrupted run may take to roll back."""
 
-_SLACK_NS: Ns = 600 * SECOND
 _LONGEST = 2 * int(SCALE_MAX) + 1
 """Time limits that a run may take: at the largest time scale, and continued for twice its limit."""
-"""How long a run may take beyond three times its time limit: images are built, clusters torn down."""
+
+_SLACK_NS: Ns = 600 * SECOND
+"""How long a run may take beyond those: images are built, clusters torn down."""
 
 _PR_SET_PDEATHSIG = 1
 

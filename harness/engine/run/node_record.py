@@ -7,7 +7,7 @@ death with its last lines, bounded. Out of scope: what a death means for the run
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any
 
 from dethrone.harness.core import world as w
 from dethrone.harness.core.clock import Ns, Span
@@ -90,42 +90,25 @@ class NodeRecord:
         """A host reports a new process."""
         self._keeper.incarnation[news.host] = int(news.data["incarnation"])
         self._down.discard(news.host)
-        self._process(now, news, "started", asked=bool(news.data.get("asked", True)), code=None)
+        self._write(NodeProcess, now, news, phase="started", asked=bool(news.data.get("asked", True)), code=None)
 
     def exited(self, now: Ns, news: HostNews) -> bool:
         """A host reports the end of its process; whether the node died, as no one asked for that."""
         asked = bool(news.data.get("asked"))
         self._down.add(news.host)
         self.dead.discard(news.host)
-        self._process(now, news, "exited", asked=asked, code=news.data.get("code"))
+        code = news.data.get("code")
+        self._write(NodeProcess, now, news, phase="exited", asked=asked, code=code)
         if asked:
             return False
         self.dead.add(news.host)
-        self._outbox.write(
-            NodeDied,
-            now,
-            span=news.span,
-            node=news.host,
-            incarnation=int(news.data["incarnation"]),
-            code=news.data.get("code"),
-            lines=bounded(news.data.get("lines", ())),
-            detail=dict(news.data.get("detail", {})),
-        )
+        lines, detail = bounded(news.data.get("lines", ())), dict(news.data.get("detail", {}))
+        self._write(NodeDied, now, news, code=code, lines=lines, detail=detail)
         return True
 
-    def _process(
-        self, now: Ns, news: HostNews, phase: Literal["started", "exited"], *, asked: bool, code: int | None
-    ) -> None:
-        self._outbox.write(
-            NodeProcess,
-            now,
-            span=news.span,
-            node=news.host,
-            incarnation=int(news.data["incarnation"]),
-            phase=phase,
-            asked=asked,
-            code=code,
-        )
+    def _write(self, kind: type[NodeProcess | NodeDied | FatalLine], now: Ns, news: HostNews, **fields: Any) -> None:
+        incarnation = int(news.data.get("incarnation", 0))
+        self._outbox.write(kind, now, span=news.span, node=news.host, incarnation=incarnation, **fields)
 
     def crashed(self, news: HostNews, last_words: str | None) -> bool:
         """Whether this end of a process before any fault is the node's own doing. ``last_words``: of its trace."""
@@ -136,12 +119,5 @@ class NodeRecord:
 
     def fatal(self, now: Ns, news: HostNews) -> None:
         """A host reports a line of its node's output that means the node is lost."""
-        self._outbox.write(
-            FatalLine,
-            now,
-            span=news.span,
-            node=news.host,
-            incarnation=int(news.data.get("incarnation", 0)),
-            pattern=str(news.data.get("pattern", "")),
-            line=printable(str(news.data.get("line", ""))),
-        )
+        pattern, line = str(news.data.get("pattern", "")), printable(str(news.data.get("line", "")))
+        self._write(FatalLine, now, news, pattern=pattern, line=line)
