@@ -81,6 +81,8 @@ def _rehearsed(done: Rehearsed, out: Digests) -> None:
 def _plan(plan: Plan) -> dict[str, Any]:
     told: dict[str, Any] = msgspec.to_builtins(plan, order="sorted")
     told["promise"]["source"] = ""
+    if plan.data_in == "disk":  # plans of the time when the digests were recorded did not say so
+        del told["data_in"]
     told["promise"]["exempt"] = sorted(plan.promise.exempt)
     return told
 
