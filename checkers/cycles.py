@@ -159,7 +159,7 @@ def components(edges: Edges, nodes: int) -> list[list[int]]:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class Hop:
     """One edge of a cycle."""
 
     src: int
@@ -193,16 +193,16 @@ class Wanted:
     free: frozenset[int] = frozenset()
 
 
-def shortest(firsts: Edges, others: Edges, wanted: Wanted, *, many: int, budget: Budget) -> list[list[Step]]:
+def shortest(firsts: Edges, others: Edges, wanted: Wanted, *, many: int, budget: Budget) -> list[list[Hop]]:
     """The shortest cycles of one edge of ``firsts`` and then edges of ``others``; at most ``many``, by their nodes.
 
     Without ``also`` a cycle through each of ``firsts`` is found wherever one exists and the budget lasts; with it one
     may be missed that shares nodes with a shorter walk. Both hold edges of one component only.
     """
-    ways: dict[int, list[Step]] = defaultdict(list)
+    ways: dict[int, list[Hop]] = defaultdict(list)
     for step in _steps(others):
         ways[step.src].append(step)
-    found: dict[frozenset[int], list[Step]] = {}
+    found: dict[frozenset[int], list[Hop]] = {}
     for first in _steps(firsts):
         if budget.spent or len(found) >= 8 * many:
             break
@@ -212,23 +212,23 @@ def shortest(firsts: Edges, others: Edges, wanted: Wanted, *, many: int, budget:
     return sorted(found.values(), key=lambda cycle: (_length(cycle, wanted), cycle[0].src))[:many]
 
 
-def _steps(edges: Edges) -> Iterator[Step]:
+def _steps(edges: Edges) -> Iterator[Hop]:
     columns = (edges.src, edges.dst, edges.kind, edges.note)
-    return (Step(*row) for row in zip(*(column.tolist() for column in columns), strict=True))
+    return (Hop(*row) for row in zip(*(column.tolist() for column in columns), strict=True))
 
 
-def _length(cycle: Sequence[Step], wanted: Wanted) -> int:
+def _length(cycle: Sequence[Hop], wanted: Wanted) -> int:
     return sum(step.kind not in wanted.free for step in cycle)
 
 
-def _closed(ways: Mapping[int, list[Step]], first: Step, wanted: Wanted, budget: Budget) -> list[Step] | None:
+def _closed(ways: Mapping[int, list[Hop]], first: Hop, wanted: Wanted, budget: Budget) -> list[Hop] | None:
     """The shortest way back from the end of ``first`` to its beginning that has a step of each kind of ``also``."""
     flag = {kind: 1 << at for at, kind in enumerate(wanted.also)}
     full = (1 << len(wanted.also)) - 1
     rank = wanted.rank
     top = 0 if rank is None else rank[first.src]
     start = (first.dst, 0)
-    came: dict[tuple[int, int], tuple[tuple[int, int], Step] | None] = {start: None}
+    came: dict[tuple[int, int], tuple[tuple[int, int], Hop] | None] = {start: None}
     cost = {start: 0}
     queue = deque([start])
     done: set[tuple[int, int]] = set()
@@ -261,10 +261,10 @@ def _closed(ways: Mapping[int, list[Step]], first: Step, wanted: Wanted, budget:
 
 
 def _simple(
-    came: dict[tuple[int, int], tuple[tuple[int, int], Step] | None], state: tuple[int, int], first: Step
-) -> list[Step] | None:
+    came: dict[tuple[int, int], tuple[tuple[int, int], Hop] | None], state: tuple[int, int], first: Hop
+) -> list[Hop] | None:
     """The cycle, unless it visits a node twice."""
-    back: list[Step] = []
+    back: list[Hop] = []
     before = came[state]
     while before is not None:
         back.append(before[1])

@@ -26,8 +26,8 @@ import numpy as np
 from dethrone.checkers.cycles import (
     Budget,
     Edges,
+    Hop,
     Ints,
-    Step,
     Wanted,
     components,
     core,
@@ -275,7 +275,7 @@ def cycles(graph: Graph) -> Found:
 
 def _search(
     edges: Edges, when: Ints, search: _Search, budget: Budget, told_so_far: Sequence[frozenset[int]]
-) -> Iterator[list[Step]]:
+) -> Iterator[list[Hop]]:
     """Cycles of that kind, from every component of the edges that it may use.
 
     With several ``rw`` only where nothing stronger is reported of the component: no level forbids just one of them.
@@ -319,7 +319,7 @@ def _search(
             return
 
 
-def _any(edges: Edges, nodes: int) -> list[Step]:
+def _any(edges: Edges, nodes: int) -> list[Hop]:
     """Some shortest cycle, of any kind: where the search for the kinds came to its bound."""
     members = np.zeros(nodes, dtype=np.bool_)
     members[components(edges, nodes)[0]] = True
@@ -329,7 +329,7 @@ def _any(edges: Edges, nodes: int) -> list[Step]:
     return shortest(first, mine, wanted, many=1, budget=Budget(2**62))[0]
 
 
-def _named(graph: Graph, steps: Sequence[Step]) -> Cycle:
+def _named(graph: Graph, steps: Sequence[Hop]) -> Cycle:
     """The cycle between transactions, by its name."""
     many = len(graph.txns)
     start = next(at for at, step in enumerate(steps) if step.src < many)

@@ -24,7 +24,7 @@ from dethrone.clusters.agent import confirm
 from dethrone.clusters.attach import sidecar
 from dethrone.clusters.attach.host import AttachedHost
 from dethrone.clusters.attach.sidecar import Sidecar
-from dethrone.clusters.attach.targets import Target, find_targets, list_matching, parse_words
+from dethrone.clusters.attach.targets import AttachTarget, find_targets, list_matching, parse_words
 from dethrone.clusters.deploying import all_or_nothing, together
 from dethrone.clusters.docker import client as engine
 from dethrone.clusters.docker.client import ENGINE_ERRORS, connect, explained
@@ -131,7 +131,7 @@ class AttachBackend(confirm.AgentBackend):
             for target in targets:
                 progress(f"{target.node} is {target.name} ({target.address})")
 
-            def bring_up(target: Target) -> None:
+            def bring_up(target: AttachTarget) -> None:
                 beside = sidecar.make(client, target, image=image, run_id=spec.run_id, state_dir=spec.state_dir)
                 hosts[target.node] = AttachedHost(
                     client, target, beside, run_id=spec.run_id, origin_ns=origin_ns, news=news
@@ -241,7 +241,7 @@ def _is_down(host: Host) -> bool:
     return isinstance(host, AttachedHost) and host.state.down is not None
 
 
-def _refuse_shared(client: docker.DockerClient, targets: Sequence[Target], run_id: str) -> None:
+def _refuse_shared(client: docker.DockerClient, targets: Sequence[AttachTarget], run_id: str) -> None:
     """ConfigError for a container that another run is attached to, or was when it was killed."""
     taken = {one.target: one for one in sidecar.list_sidecars(client) if one.run_id != run_id}
     for target in targets:

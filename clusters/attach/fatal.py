@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 
 import docker
 
-from dethrone.clusters.attach.targets import Target
+from dethrone.clusters.attach.targets import AttachTarget
 from dethrone.clusters.docker.client import ENGINE_ERRORS
 from dethrone.harness.core.deaths import printable
 
@@ -28,7 +28,11 @@ class FatalSearch:
     """Looks once a second at what is new; ``say`` gets the pattern and the line, or "" for a part that was skipped."""
 
     def __init__(
-        self, client: docker.DockerClient, target: Target, patterns: Sequence[str], say: Callable[[str, str], None]
+        self,
+        client: docker.DockerClient,
+        target: AttachTarget,
+        patterns: Sequence[str],
+        say: Callable[[str, str], None],
     ) -> None:
         self._client = client
         self._target = target

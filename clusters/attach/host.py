@@ -25,7 +25,7 @@ import msgspec
 from dethrone.clusters.agent.agent_host import AgentHost
 from dethrone.clusters.attach import sidecar
 from dethrone.clusters.attach.fatal import FATAL_EVERY_NS, FatalSearch
-from dethrone.clusters.attach.targets import Target
+from dethrone.clusters.attach.targets import AttachTarget
 from dethrone.clusters.docker.client import ENGINE_ERRORS, explained
 from dethrone.clusters.docker.meeting import meet
 from dethrone.harness.core.clock import Ns, Span
@@ -54,7 +54,7 @@ class AttachedHost:
     def __init__(
         self,
         client: docker.DockerClient,
-        target: Target,
+        target: AttachTarget,
         beside: str,
         *,
         run_id: str,

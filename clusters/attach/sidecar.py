@@ -17,7 +17,7 @@ import docker
 import docker.errors
 import msgspec
 
-from dethrone.clusters.attach.targets import SIDECAR, Target
+from dethrone.clusters.attach.targets import SIDECAR, AttachTarget
 from dethrone.clusters.docker.client import explained
 from dethrone.clusters.docker.containers import last_words
 from dethrone.clusters.docker.labels import LIB, NODE, OWNER, RUN, STATE
@@ -43,7 +43,7 @@ class Sidecar(msgspec.Struct, frozen=True, kw_only=True):
     target: str
 
 
-def make(client: docker.DockerClient, target: Target, *, image: str, run_id: str, state_dir: str) -> str:
+def make(client: docker.DockerClient, target: AttachTarget, *, image: str, run_id: str, state_dir: str) -> str:
     """Make and start the sidecar of a target; its id."""
     labels = {OWNER: SIDECAR, RUN: run_id, STATE: state_dir, NODE: target.node, TARGET: target.id}
     command = [*AGENT, "serve", "--socket", SOCKET, "--run", run_id]

@@ -26,7 +26,7 @@ OURS = frozenset({"run", "probe", "builder", SIDECAR})
 """Values of ``OWNER`` on containers that are ours; an image of ours hands on others."""
 
 
-class Target(msgspec.Struct, frozen=True, kw_only=True):
+class AttachTarget(msgspec.Struct, frozen=True, kw_only=True):
     """One container of another user. ``address``: on ``network``, which all of them share."""
 
     node: str
@@ -71,7 +71,7 @@ def list_matching(client: docker.DockerClient, labels: Sequence[str]) -> list[st
     return [identity for _, identity in sorted(found)]
 
 
-def find_targets(client: docker.DockerClient, labels: Sequence[str], nodes: Sequence[str]) -> list[Target]:
+def find_targets(client: docker.DockerClient, labels: Sequence[str], nodes: Sequence[str]) -> list[AttachTarget]:
     """The containers as hosts, in the order of ``nodes``. ConfigError if they cannot all be, or are more or fewer."""
     ids = list_matching(client, labels)
     with explained("looking at containers"):
@@ -96,7 +96,7 @@ def find_targets(client: docker.DockerClient, labels: Sequence[str], nodes: Sequ
         )
     network = min(shared)
     return [
-        Target(
+        AttachTarget(
             node=node,
             id=str(one["Id"]),
             name=_name(one),

@@ -88,7 +88,7 @@ class BootStep(msgspec.Struct, frozen=True, gc=False, tag="boot", tag_field="k",
     r: tuple[int, ...] = ()
 
 
-class Step(msgspec.Struct, frozen=True, gc=False, tag="step", tag_field="k", omit_defaults=True):
+class CoreStep(msgspec.Struct, frozen=True, gc=False, tag="step", tag_field="k", omit_defaults=True):
     """One ``handle``: event kind and fields, clocks (ns), digest of its effects, draws."""
 
     e: str
@@ -106,7 +106,7 @@ class End(msgspec.Struct, frozen=True, tag="end", tag_field="k"):
     reason: str
 
 
-Line = Head | BootStep | Step | End
+Line = Head | BootStep | CoreStep | End
 
 
 class Booted(msgspec.Struct, frozen=True):
@@ -219,7 +219,7 @@ class Journal:
         if self.stopped is not None:
             return
         raw = msgspec.Raw(self._encoder.encode(_fields(event)))
-        self._line(Step(_EVENT_KINDS[type(event)], raw, now.mono, now.wall, self._digest(effects), draws))
+        self._line(CoreStep(_EVENT_KINDS[type(event)], raw, now.mono, now.wall, self._digest(effects), draws))
         self._steps += 1
 
     def flush(self) -> None:
@@ -292,7 +292,7 @@ class _Events:
         }
         self._decoders = {_EVENT_KINDS[kind]: (kind, msgspec.json.Decoder(shape)) for kind, shape in shapes.items()}
 
-    def __call__(self, step: Step) -> CoreEvent:
+    def __call__(self, step: CoreStep) -> CoreEvent:
         kind, decoder = self._decoders[step.e]
         return kind(*decoder.decode(step.a))
 
@@ -394,7 +394,7 @@ class _Replay:
         self._where = where
         self._number = 0
 
-    def execute(self, line: BootStep | Step) -> tuple[Booted | CoreEvent, list[Effect]]:
+    def execute(self, line: BootStep | CoreStep) -> tuple[Booted | CoreEvent, list[Effect]]:
         """One step, which must be what it was."""
         event, out = self._step(line)
         if self._rng.left or self._digest(out) != line.d:
@@ -406,7 +406,7 @@ class _Replay:
         self._number += 1
         return event, out
 
-    def attempt(self, line: BootStep | Step) -> tuple[list[Effect], bool]:
+    def attempt(self, line: BootStep | CoreStep) -> tuple[list[Effect], bool]:
         """One step, and whether it was what it was. One that fails, or wants more draws, was not."""
         out: list[Effect] = []
         try:
@@ -415,7 +415,9 @@ class _Replay:
             return out, False
         return out, not self._rng.left and self._digest(out) == line.d
 
-    def _step(self, line: BootStep | Step, into: list[Effect] | None = None) -> tuple[Booted | CoreEvent, list[Effect]]:
+    def _step(
+        self, line: BootStep | CoreStep, into: list[Effect] | None = None
+    ) -> tuple[Booted | CoreEvent, list[Effect]]:
         out: list[Effect] = [] if into is None else into
         now = Clocks(line.m, line.w)
         self._rng.load(line.r)

@@ -76,7 +76,7 @@ class Halted(Exception):  # noqa: N818 - a wish of the core, not an error
     """The core asked to be stopped; ``str`` is its reason."""
 
 
-class Node:
+class NodeShell:
     """One node. Opens its files and ports at once (ClusterError if it cannot); ``run`` returns the exit code."""
 
     def __init__(self, config: NodeConfig, target: Target) -> None:

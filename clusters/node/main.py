@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from dethrone.clusters.node.config import load_config, load_target
-from dethrone.clusters.node.loop import EXIT_SHELL_FAILED, Node
+from dethrone.clusters.node.loop import EXIT_SHELL_FAILED, NodeShell
 from dethrone.harness.core.errors import ConfigError, HarnessError
 
 
@@ -28,7 +28,7 @@ def main(arguments: list[str]) -> int:
         config = load_config(Path(options["--config"]))
         if "--incarnation" in options:
             config = msgspec.structs.replace(config, incarnation=int(number))
-        node = Node(config, load_target(config.target))
+        node = NodeShell(config, load_target(config.target))
     except HarnessError as error:
         sys.stderr.write(f"{error}\n")
         return ConfigError.exit_code if isinstance(error, ConfigError) else EXIT_SHELL_FAILED

@@ -18,7 +18,7 @@ from dethrone.harness.core.clock import MS, Clocks, Ns
 from dethrone.harness.core.errors import ClusterError
 
 
-class TraceLine(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+class WrittenLine(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """One line. ``seq`` counts from 1 within (node, incarnation); ``source`` says who says so."""
 
     seq: int
@@ -92,7 +92,7 @@ class TraceLog:
     ) -> None:
         self.seq += 1
         group = _group_of(data)
-        line = TraceLine(
+        line = WrittenLine(
             seq=self.seq,
             mono_ns=now.mono,
             mono_ms=now.mono // MS,

@@ -18,7 +18,7 @@ import msgspec
 
 from dethrone.clusters.own.answers import MISSING, at
 from dethrone.clusters.own.parse import Request, request_of
-from dethrone.clusters.own.spec import Op
+from dethrone.clusters.own.spec import OpTable
 from dethrone.clusters.own.words import fill_with
 from dethrone.clusters.systems.kept_http import KeptHttp
 from dethrone.clusters.systems.operations import unanswered, unsent
@@ -29,7 +29,7 @@ from dethrone.harness.core.interfaces import NodeSpec, OpOutcome
 class OwnClient:
     """See ``dethrone.harness.core.interfaces.Client``."""
 
-    def __init__(self, nodes: Mapping[str, NodeSpec], ops: Mapping[str, Op], *, port: int) -> None:
+    def __init__(self, nodes: Mapping[str, NodeSpec], ops: Mapping[str, OpTable], *, port: int) -> None:
         self._addresses = {name: spec.address for name, spec in nodes.items()}
         self._ops = ops
         self._kept = KeptHttp(self._addresses, port)
@@ -74,7 +74,7 @@ def said(request: Request, held: Mapping[str, Any]) -> Request:
     )
 
 
-def understand(f: str, op: Op, status: int, body: bytes, *, node: str) -> OpOutcome:
+def understand(f: str, op: OpTable, status: int, body: bytes, *, node: str) -> OpOutcome:
     """How the operation ended, by the node's answer. Doubt is ``info``."""
     if status in op.fail:
         return OpOutcome(status="fail", error=f"HTTP {status}: {_shown(body)}", node=node)
@@ -105,7 +105,7 @@ def understand(f: str, op: Op, status: int, body: bytes, *, node: str) -> OpOutc
     return unanswered(f, f"an answer that is not understood: {_shown(body)}", node=node)
 
 
-def _value(op: Op, body: bytes) -> Any:
+def _value(op: OpTable, body: bytes) -> Any:
     try:
         return at(msgspec.json.decode(body), op.value or "")
     except (msgspec.DecodeError, RecursionError, ValueError):

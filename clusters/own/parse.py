@@ -20,7 +20,7 @@ from dethrone.clusters.own.spec import (
     Description,
     LogTable,
     NodeTable,
-    Op,
+    OpTable,
     ProbeTable,
     PromiseTable,
     SystemTable,
@@ -143,7 +143,7 @@ def split(words: Words, *, where: str) -> tuple[str, ...]:
     return out
 
 
-def request_of(op: Op) -> Request:
+def request_of(op: OpTable) -> Request:
     """The parts of a request that ``parse`` let through."""
     match = _METHOD.fullmatch(op.request)
     return Request(match[1], match[2], match[3] or "") if match else Request("GET", "/", "")
@@ -368,7 +368,7 @@ def _trace(trace: TraceTable, *, where: str) -> TraceTable:
     return trace
 
 
-def _ops(raw: Mapping[str, Any], node: NodeTable, *, where: str) -> tuple[dict[str, Op], str]:
+def _ops(raw: Mapping[str, Any], node: NodeTable, *, where: str) -> tuple[dict[str, OpTable], str]:
     known = (*OPS, *SHARED)
     for key in raw:
         if key not in known:
@@ -382,7 +382,7 @@ def _ops(raw: Mapping[str, Any], node: NodeTable, *, where: str) -> tuple[dict[s
         table = {"request": given} if isinstance(given, str) else given
         if not isinstance(table, dict):
             raise ConfigError(f"{name} is no request", where=where, next_step='write it like "PUT /kv/{key} {value}"')
-        op = _table(Op, {**shared, **table}, where=f"{where} {name}")
+        op = _table(OpTable, {**shared, **table}, where=f"{where} {name}")
         if _METHOD.fullmatch(op.request) is None:
             raise ConfigError(
                 f"{op.request!r} is no request",

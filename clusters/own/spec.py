@@ -104,7 +104,7 @@ class TraceTable(Table, frozen=True, kw_only=True):
     voters: bool = False
 
 
-class Op(Table, frozen=True, kw_only=True):
+class OpTable(Table, frozen=True, kw_only=True):
     """One client operation over HTTP. ``request``: ``METHOD /path body``, with ``{key}``, ``{value}``, ``{old}``.
 
     ``ok``: answers that mean done; ``fail``: certainly not done, ever; ``absent``: there is nothing at that key;
@@ -151,7 +151,7 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
     node: NodeTable
     probe: ProbeTable
     trace: TraceTable | None
-    ops: Mapping[str, Op]
+    ops: Mapping[str, OpTable]
     ops_port: str
     promise: PromiseTable
     knobs: Mapping[str, str]

@@ -11,7 +11,7 @@ from importlib.resources import files
 import msgspec
 
 
-class Row(msgspec.Struct, frozen=True, kw_only=True):
+class ClaimRow(msgspec.Struct, frozen=True, kw_only=True):
     """A claim, and how it is tested. ``status``: ``tested``, ``no test`` or ``documentation`` (nothing can be run)."""
 
     number: str
@@ -29,7 +29,7 @@ class Claims:
 
     def rows(self) -> list[tuple[str, ...]]:
         """(number, kind, system, claim, level, flip, test, status) of each claim."""
-        table = msgspec.json.decode((files(__package__) / "claims.json").read_bytes(), type=list[Row])
+        table = msgspec.json.decode((files(__package__) / "claims.json").read_bytes(), type=list[ClaimRow])
         return [msgspec.structs.astuple(row) for row in table]
 
 

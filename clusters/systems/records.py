@@ -49,7 +49,7 @@ class _StatusAnswer(msgspec.Struct, frozen=True, gc=False):
 
 
 _STATUS = msgspec.json.Decoder(_StatusAnswer)
-_LINE = msgspec.json.Decoder(trace.TraceLine)
+_LINE = msgspec.json.Decoder(trace.WrittenLine)
 
 
 def read_status(body: bytes, *, node: str, tells_log: bool, tells_vote: bool) -> Reading | None:

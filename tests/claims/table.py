@@ -14,16 +14,16 @@ from pathlib import Path
 
 import msgspec
 
-from dethrone.clusters.systems.claims import Row
+from dethrone.clusters.systems.claims import ClaimRow
 
 HERE = Path(__file__).resolve().parent
 TABLE = HERE.parents[1] / "clusters" / "systems" / "claims.json"
 _TEST = re.compile(r"^def (test_claim_(\d+|[a-z]+)_(\d+)_\w+)\(", re.MULTILINE)
 
 
-def claims(system: str | None = None) -> list[Row]:
+def claims(system: str | None = None) -> list[ClaimRow]:
     """Every claim, or those of one system, in order."""
-    rows = msgspec.json.decode(TABLE.read_bytes(), type=list[Row])
+    rows = msgspec.json.decode(TABLE.read_bytes(), type=list[ClaimRow])
     return [row for row in rows if system in (None, row.system)]
 
 
@@ -36,7 +36,7 @@ def named_tests(folder: Path = HERE) -> dict[str, str]:
     return out
 
 
-def with_test(claim: Row, tests: dict[str, str]) -> Row:
+def with_test(claim: ClaimRow, tests: dict[str, str]) -> ClaimRow:
     """The claim with the test that is there now."""
     test = tests.get(claim.number, "")
     untested = "documentation" if claim.level == "documentation" else "no test"

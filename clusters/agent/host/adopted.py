@@ -18,7 +18,7 @@ from typing import Any
 
 from dethrone.clusters.agent.host.common import SECOND, Refused, complain, now_ns
 from dethrone.clusters.agent.host.news import News
-from dethrone.clusters.agent.host.node import Node
+from dethrone.clusters.agent.host.node import NodeProcess
 from dethrone.clusters.agent.host.patterns import MATCHED_MAX, Matcher
 from dethrone.clusters.agent.host.processes import SIGNAL_LIMIT_S, Processes, process_stat, same_process, thread_states
 
@@ -135,14 +135,14 @@ def find_target(target: Mapping[str, str], processes: Processes, matcher: Matche
     return tuple(sorted(found, key=lambda pid: (found[pid] in found, pid)))
 
 
-class AdoptedNode(Node):
+class AdoptedNode(NodeProcess):
     """A node that another user started: found, signalled, restarted as the hosts file says, and left running.
 
     A restart that the harness did not ask for (by a supervisor) is reported as ``started`` with ``asked`` false.
     """
 
     def __init__(
-        self, like: Node, target: Mapping[str, str], restart: Sequence[str], *, processes: Processes, news: News
+        self, like: NodeProcess, target: Mapping[str, str], restart: Sequence[str], *, processes: Processes, news: News
     ) -> None:
         super().__init__(processes, like._clock, news, like._tails, like._state_path)  # noqa: SLF001 - it takes its place
         self.host_clock, self.commands = like.host_clock, like.commands
@@ -226,7 +226,7 @@ class AdoptedNode(Node):
                     self._find()
 
     def members_now(self) -> Sequence[int]:
-        """See ``Node``."""
+        """See ``NodeProcess``."""
         return [pid for pid, _ in self.members]
 
     def _more(self) -> Mapping[str, Any]:
@@ -281,7 +281,7 @@ class AdoptedNode(Node):
         return child is None or child.done.wait(SIGNAL_LIMIT_S)
 
     def await_states(self, ready: Callable[[str], bool], limit_s: float) -> str:
-        """See ``Node``."""
+        """See ``NodeProcess``."""
         deadline = time.monotonic() + limit_s
         while True:
             states = "".join(thread_states(pid) for pid in self._alive())

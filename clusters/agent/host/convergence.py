@@ -23,7 +23,7 @@ from dethrone.clusters.agent.host.clocks import (
 from dethrone.clusters.agent.host.commands import Commands, Deed, deeds
 from dethrone.clusters.agent.host.common import SECOND, Refused, now_ns
 from dethrone.clusters.agent.host.firewall import Firewall, Rule
-from dethrone.clusters.agent.host.node import Node, Seen
+from dethrone.clusters.agent.host.node import NodeProcess, Seen
 from dethrone.clusters.agent.host.probes import Probes
 from dethrone.clusters.agent.host.processes import SIGNAL_LIMIT_S, switches
 from dethrone.clusters.agent.host.requests import HEALTHY
@@ -81,7 +81,7 @@ class HostKeeper:
         rules: Firewall,
         probes: Probes,
         clock: FakeClock,
-        node: Node,
+        node: NodeProcess,
         *,
         term_limit_s: float,
         commands: Commands,

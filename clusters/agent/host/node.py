@@ -39,7 +39,7 @@ class Seen(NamedTuple):
     stopped: bool
 
 
-class Node:
+class NodeProcess:
     """The node process: its starts, its names (pid, start time), its exits. It is restarted only on request."""
 
     def __init__(self, processes: Processes, clock: FakeClock, news: News, tails: Tails, state_path: str) -> None:

@@ -30,7 +30,7 @@ from dethrone.clusters.agent.host.firewall import Firewall, Rules, Spared
 from dethrone.clusters.agent.host.gauge import Gauge
 from dethrone.clusters.agent.host.healing import heal_alone
 from dethrone.clusters.agent.host.news import News
-from dethrone.clusters.agent.host.node import Node
+from dethrone.clusters.agent.host.node import NodeProcess
 from dethrone.clusters.agent.host.noise import Canary, Totals
 from dethrone.clusters.agent.host.probes import Probes, reset_flows
 from dethrone.clusters.agent.host.processes import SIGNAL_LIMIT_S, Processes, descendants
@@ -90,7 +90,7 @@ class Host:
         self.tails = Tails(self.news)
         self.canary = Canary(self.news)
         self.fatal = FatalSearch(self.news)
-        self.node = Node(self.processes, self.clock, self.news, self.tails, self._state_path)
+        self.node = NodeProcess(self.processes, self.clock, self.news, self.tails, self._state_path)
         self.commands = self.node.commands = Commands(self.processes, lambda: self.node.remember())  # noqa: PLW0108 - adopted later
         self._beside: int | None = None
         """A process that something other than the agent starts (``process`` of ``prepare``): only watched here."""

@@ -8,7 +8,7 @@ import pytest
 
 from dethrone.clusters.node.config import NodeConfig
 from dethrone.clusters.node.disk import Done
-from dethrone.clusters.node.loop import Node
+from dethrone.clusters.node.loop import NodeShell
 from tests.clusters.node.node_cluster import Client, free_port, wait_for
 from tests.clusters.node.toy_target import TARGET
 
@@ -40,7 +40,7 @@ def node(tmp_path):
         data_dir=str(tmp_path / "data"),
         trace_path=str(tmp_path / "trace"),
     )
-    made = Node(config, TARGET)
+    made = NodeShell(config, TARGET)
     assert made._disk.stop(5)
     made._disk = HeldDisk()
     yield made

@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 
 from dethrone.clusters.own.client import OwnClient, said, understand, words_for
 from dethrone.clusters.own.parse import Request
-from dethrone.clusters.own.spec import Op
+from dethrone.clusters.own.spec import OpTable
 from dethrone.harness.core.clock import SECOND
 from tests.clusters.own.described import described
 from tests.clusters.systems.specs import at_loopback
 
-PUT, GET = Op(request="PUT /k/{key} {value}"), Op(request="GET /k/{key}", absent=(404,))
-CAS = Op(request="POST /k/{key} x", refused=(409,))
-TOLD = Op(request="POST /k/{key} x", value="done")
+PUT, GET = OpTable(request="PUT /k/{key} {value}"), OpTable(request="GET /k/{key}", absent=(404,))
+CAS = OpTable(request="POST /k/{key} x", refused=(409,))
+TOLD = OpTable(request="POST /k/{key} x", value="done")
 
 
 def test_words_are_quoted_in_a_path_and_json_in_a_body():
@@ -58,7 +58,7 @@ def test_an_answer_is_done_certainly_not_done_or_doubt(f, op, status, body, expe
 
 @given(st.sampled_from(["put", "cas", "append", "add"]), st.integers(100, 599), st.binary(max_size=30))
 def test_no_answer_that_is_not_named_as_a_failure_makes_a_change_certainly_not_done(f, status, body):
-    outcome = understand(f, Op(request="PUT /x", fail=(421, 503)), status, body, node="n1")
+    outcome = understand(f, OpTable(request="PUT /x", fail=(421, 503)), status, body, node="n1")
     assert (outcome.status == "fail") == (status in (421, 503))
 
 
