@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dethrone.checkers.base import Base
 from dethrone.checkers.convergence_after_heal import CHECKER as CONVERGES
 from dethrone.checkers.coverage import CHECKER as COVERAGE
 from dethrone.checkers.failover import figures
@@ -17,7 +14,7 @@ from dethrone.checkers.graph import timeline
 from dethrone.checkers.leader_stability import CHECKER as STABLE
 from dethrone.checkers.leader_when_owed import CHECKER as OWED
 from dethrone.checkers.no_livelock import CHECKER as LIVELOCK
-from dethrone.checkers.noise import Disturbance, Stretch, disturbance, union
+from dethrone.checkers.noise import Disturbance, Stretch, disturbance
 from dethrone.checkers.step_down_without_quorum import CHECKER as STEPS_DOWN
 from dethrone.harness.core.clock import MS, Span
 from dethrone.harness.core.events import Noise
@@ -223,13 +220,6 @@ def test_the_deadline_is_the_first_moment_that_leaves_the_bound(some, lo, bound)
     at = noise.deadline(HOSTS, lo, bound)
     assert noise.uncharged(HOSTS, lo, at) == bound
     assert noise.uncharged(HOSTS, lo, at - 1) < bound
-
-
-@given(st.lists(spans, max_size=10))
-def test_a_union_has_the_same_points_and_no_two_parts_touch(intervals):
-    joined = union(intervals)
-    assert all(one[1] < two[0] for one, two in pairwise(joined))
-    assert {t for lo, hi in joined for t in range(lo, hi + 1)} == {t for lo, hi in intervals for t in range(lo, hi + 1)}
 
 
 _noise = st.lists(
@@ -494,19 +484,3 @@ def test_failovers_that_noise_touched_are_named_and_left_out_of_medians():
     told = figures(tale.end(), plan())
     assert (told["noisy"], told["noisy_faults"]) == ([0], [0])
     assert told["elect_ns"][0][0] > told["elect_ns"][1][0] == told["elect_median_ns"]
-
-
-@pytest.mark.parametrize(
-    ("doubts", "noise", "by"),
-    [((), (), "evidence"), (("a",), (), "evidence"), ((), ("b",), "noise"), (("a",), ("b",), "evidence")],
-)
-def test_an_unknown_verdict_says_whether_noise_alone_is_why(doubts, noise, by):
-    verdict = Base().conclude(
-        Tale(3).end(), findings=(), judged=0, nothing="nothing", evidence={}, doubts=doubts, noise=noise
-    )
-    assert (verdict.outcome, verdict.evidence["unknown_by"]) == ("unknown", by)
-
-
-def test_a_torn_history_is_not_unknown_by_noise():
-    verdict = Base().conclude(Tale(3).torn(), findings=(), judged=1, nothing="", evidence={}, noise=("b",))
-    assert verdict.evidence["unknown_by"] == "evidence"

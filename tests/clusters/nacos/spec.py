@@ -11,7 +11,7 @@ import msgspec
 
 from dethrone.clusters.targets import client_api
 from dethrone.clusters.targets.nacos import election
-from dethrone.clusters.targets.nacos.messages import BeatRequest, NacosMessage, RaftPeer, VoteRequest
+from dethrone.clusters.targets.nacos.messages import BeatRequest, NacosMessage, RaftPeer, VoteAnswer, VoteRequest
 from dethrone.clusters.targets.nacos.target import TARGET
 from dethrone.harness.core.clock import MS
 from dethrone.harness.core.machine import Disk, DiskDone, Message, Note, Reply, Request, Send, SendFailed
@@ -271,3 +271,14 @@ class One(bench.LastEvent):
     def halted(self):
         reasons = effects.halted(self.out)
         return reasons[0] if reasons else None
+
+
+def leading(**settings) -> One:
+    """n1, elected in term 1 by itself and n2."""
+    bench = One(**settings)
+    bench.put(leader_due_ms=500)
+    bench.fire("election")
+    bench.disks_done()
+    bench.tell("n2", VoteAnswer(RaftPeer("n2", "n1", 1)))
+    assert bench.local.state == "LEADER"
+    return bench
