@@ -75,6 +75,12 @@ def there() -> bool:
     return find_spec("numba") is not None
 
 
+COMPILED = ("assign", "bit_count", "extend", "leads", "keep", "copied", "thinned", "stretch")
+"""What numba compiles: each after what it calls."""
+INLINED = ("bit_count", "leads", "keep", "copied")
+"""Those of them that are short and called for every configuration."""
+
+
 def loaded() -> bool:
     """Whether the kernel costs no loading any more."""
     return load.cache_info().currsize > 0
@@ -88,11 +94,11 @@ def load() -> Engine | None:
     except ImportError:  # not installed, or a numba that does not fit this Python or NumPy
         return None
     space = dict(vars(kernel))
-    for name in kernel.COMPILED:
+    for name in COMPILED:
         plain = space[name]
         bound = types.FunctionType(plain.__code__, space, name)
         bound.__module__, bound.__qualname__ = plain.__module__, plain.__qualname__
-        options: dict[str, Any] = {"error_model": "numpy", "inline": "always" if name in kernel.INLINED else "never"}
+        options: dict[str, Any] = {"error_model": "numpy", "inline": "always" if name in INLINED else "never"}
         try:
             space[name] = njit(cache=True, **options)(bound)
         except RuntimeError:  # no directory to keep it in

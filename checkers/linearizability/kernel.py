@@ -497,9 +497,3 @@ def thinned(pool: Array, spent: Array, wide: Array, wide_spent: Array, places: A
     for one in range(width):
         copied(wide, wide_spent, one, pool, spent, one)
     return width
-
-
-COMPILED = ("assign", "bit_count", "extend", "leads", "keep", "copied", "thinned", "stretch")
-"""What numba compiles: each after what it calls."""
-INLINED = ("bit_count", "leads", "keep", "copied")
-"""Those of them that are short and called for every configuration."""
