@@ -213,10 +213,8 @@ class Link:
             said = json.loads(line)
             self._check(said)
         except (ValueError, TypeError) as error:
-            stream.close()
-            raise _UnusableAgentError(
-                "the process there is no agent", where=self.name, cause=repr(line[:200])
-            ) from error
+            stream.close()  # retried: an engine whose container is about to end says so in place of the agent
+            raise ClusterError("the process there is no agent", where=self.name, cause=repr(line[:200])) from error
         except _UnusableAgentError:
             stream.close()
             raise
