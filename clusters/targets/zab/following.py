@@ -17,32 +17,14 @@ import msgspec
 from dethrone.clusters.targets.zab import messages as m
 from dethrone.clusters.targets.zab.election import look
 from dethrone.clusters.targets.zab.messages import epoch_of, zxid_of
-from dethrone.clusters.targets.zab.node import CONNECT, Link, Node
+from dethrone.clusters.targets.zab.node import CONNECT, Node
+from dethrone.clusters.targets.zab.roles import Following, Link
 from dethrone.clusters.targets.zab.rules import BROADCAST, DISCOVERY, SYNCHRONIZATION
-
-
-class Following:
-    """What a node holds only while it follows."""
-
-    def __init__(self, n: Node, leader: str) -> None:
-        self.leader = leader
-        self.link = Link(0, n.mono)
-        self.tries = 0
-        self.epoch = 0
-        """Of LEADERINFO; 0: not heard yet."""
-        self.last = 0
-        """The last transaction, logged or buffered."""
-        self.snapshot: tuple[m.Txn, ...] | None = None
-        self.buffer: list[m.Proposal] = []
-        self.commits: list[int] = []
-        self.synced = False
-        """NEWLEADER was acknowledged."""
-        self.deadline = n.mono + n.knobs.init_ns
 
 
 def begin(n: Node) -> None:
     """A leader was nominated: connect to it."""
-    n.follow = Following(n, n.vote.leader)
+    n.follow = Following(n.vote.leader, now=n.mono, deadline=n.mono + n.knobs.init_ns)
     n.phase = DISCOVERY
     connect(n)
 

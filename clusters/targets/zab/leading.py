@@ -19,49 +19,17 @@ import msgspec
 from dethrone.clusters.targets.zab import messages as m
 from dethrone.clusters.targets.zab.election import look
 from dethrone.clusters.targets.zab.messages import zxid_of
-from dethrone.clusters.targets.zab.node import Link, Node
+from dethrone.clusters.targets.zab.node import Node
+from dethrone.clusters.targets.zab.roles import Leading, Link, Peer
 from dethrone.clusters.targets.zab.rules import BROADCAST, DISCOVERY, SYNCHRONIZATION
-from dethrone.harness.core.clock import Ns
 
 Origin = tuple[str, int, int] | None
 
 
-class Peer:
-    """A follower's connection, as its leader sees it."""
-
-    def __init__(self, link: Link) -> None:
-        self.link = link
-        self.zxid = -1
-        """The end of its log, once it accepted the epoch."""
-        self.synced = self.forwarding = False
-        self.answered = self.acked = False
-        """Whether it sent any ACK on this connection; whether the first one answered NEWLEADER."""
-        self.unacked: deque[tuple[int, Ns]] = deque()
-
-
-class Leading:
-    """What a node holds only while it leads."""
-
-    def __init__(self, n: Node) -> None:
-        self.own = (n.current, n.last_zxid)
-        self.epoch = 0
-        self.fixed = self.won = self.elected = self.established = False
-        """Fixed: LEADERINFO may leave. Won: an ACKEPOCH quorum. Elected: the same, and currentEpoch is stored."""
-        self.peers: dict[str, Peer] = {}
-        self.info_from: set[str] = set()
-        self.epoch_acks: set[str] = set()
-        self.leader_acks: set[str] = set()
-        self.initial = n.log.end
-        self.counter = 0
-        self.outstanding: dict[int, set[str]] = {}
-        """Zxid → who stored the proposal, oldest first."""
-        self.deadline = n.mono + n.knobs.init_ns
-        self.ticks = 0
-
-
 def begin(n: Node) -> None:
     """Nominated: wait for followers."""
-    n.lead = lead = Leading(n)
+    own = (n.current, n.last_zxid)
+    n.lead = lead = Leading(own, initial=n.log.end, deadline=n.mono + n.knobs.init_ns)
     n.phase = DISCOVERY
     _informed(n, lead, n.me, n.accepted if n.rules.counts_own_accepted else 0)
 

@@ -10,45 +10,20 @@ Source: Apache ZooKeeper, QuorumPeer.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dethrone.clusters.targets.client_api import Unknown
 from dethrone.clusters.targets.kit.core import KitNode
 from dethrone.clusters.targets.kit.machine import Machine
 from dethrone.clusters.targets.zab.log import ACCEPTED, CURRENT, Log, epoch_ops
 from dethrone.clusters.targets.zab.messages import Body, Notification, Packet, Vote, epoch_of
+from dethrone.clusters.targets.zab.roles import Following, Leading, Link
 from dethrone.clusters.targets.zab.rules import ELECTION, LEADING, LOOKING, NOMINATED, Rules
 from dethrone.harness.core.clock import Ns
 from dethrone.harness.core.machine import Await, DiskOp, Note
 
-if TYPE_CHECKING:
-    from dethrone.clusters.targets.zab.following import Following
-    from dethrone.clusters.targets.zab.leading import Leading
-
 NOTIFY, FINALIZE, TICK, CONNECT = "notify", "finalize", "tick", "connect"
 """Timers: sending the vote again; the quiet time before a decision; half a tick; the next try to reach the leader."""
-
-
-class Link:
-    """One end of a connection: what was sent on it, and what came in order. ``heard``: when that was last."""
-
-    def __init__(self, number: int, now: Ns) -> None:
-        self.number = number
-        self.sent = self.got = 0
-        self.held: dict[int, Body] = {}
-        self.heard = now
-
-    def take(self, packet: Packet, now: Ns) -> list[Body]:
-        """The messages that are next in order now."""
-        if packet.seq > self.got:
-            self.held[packet.seq] = packet.body
-        out = []
-        while self.got + 1 in self.held:
-            self.got += 1
-            out.append(self.held.pop(self.got))
-        if out or not self.held:
-            self.heard = now
-        return out
 
 
 class Node(KitNode):
