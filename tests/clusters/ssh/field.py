@@ -87,7 +87,8 @@ class Field:
 
     def ours(self, node: str) -> str:
         """What is left of us on a machine: rules and processes."""
-        saved = self.inside(node, "sh", "-c", "iptables-nft-save; iptables-legacy-save; true")  # the agent takes either
+        both = "iptables-nft-save; iptables-legacy -w 5 -S; true"  # the agent takes either
+        saved = self.inside(node, "sh", "-c", both)
         rules = [line for line in saved.splitlines() if "DETHRONE" in line]
         processes = [line for line in self.inside(node, "ps", "-eo", "args=").splitlines() if "agent.py serve" in line]
         return "\n".join(rules + processes)

@@ -12,6 +12,7 @@ from dethrone.clusters.ssh.hosts import parse_hosts
 from dethrone.harness.core.hoststate import HEALTHY, HostState
 from dethrone.harness.core.interfaces import Command, DeploySpec, NodeStart
 from tests.clusters.ssh.field import NODES
+from tests.waiting import until
 
 pytestmark = pytest.mark.docker
 
@@ -47,7 +48,7 @@ def test_machines_are_partitioned_and_healed_over_ssh_and_left_as_they_were(fiel
         }
         found = backend.converge_all(hosts, cut)
         assert {node: one.confirmed for node, one in found.items()} == dict.fromkeys(NODES, True), found
-        assert "DROP" in field.ours("n2")
+        until(lambda: "DROP" in field.ours("n2"), 5)  # the agent rereads the rules meanwhile
         unheard = backend.converge_all(hosts, {"n3": HostState(cuts=("client", "n1"))})
         assert unheard["n3"].confirmed, unheard["n3"].why  # nothing of us arrives there but SSH, by which we know
         killed = backend.converge_all(hosts, {"n1": HostState(cuts=("n2", "n3"), down="SIGKILL")})
