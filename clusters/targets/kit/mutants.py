@@ -94,7 +94,7 @@ class Switched:
     """A rule that is True in the honest build, and False in the one that is planted on it."""
 
     def __init__(self, name: str, **more: Any) -> None:
-        setattr(self, _PLANTED, {name: _Seed(lambda rules, rule: type("Broken", (rules,), {rule: False}), more)})
+        setattr(self, _PLANTED, {name: _Seed(lambda rules, rule: broken(rules, **{rule: False}), more)})
 
     def __get__(self, rules: object, owner: type | None = None) -> bool:
         """What the honest build does."""
