@@ -276,7 +276,7 @@ def run_command(plan: Plan, files: RunFiles, *, directory: str) -> str:
     """
     parts = _same_system(plan, files)
     if plan.time_scale != 1 or plan.calibration:
-        parts += ["--time-scale", show_scale(plan.time_scale), "--data-in", plan.data_in]
+        parts += ["--time-scale", show_scale(plan.time_scale)]
     parts += ["--time-limit", f"{plan.usual_limit_ns // 10**9}s", "--workload", plan.workload.name]
     parts += ["--schedule", f"{directory}/{PLANNED}"]
     return shlex.join(parts)
@@ -306,6 +306,8 @@ def _same_system(plan: Plan, files: RunFiles) -> list[str]:
     parts += ["--profile", plan.profile]
     if plan.variant:
         parts += ["--variant", plan.variant]
+    if plan.data_in != "disk":
+        parts += ["--data-in", plan.data_in]
     options = files.run.get("options")
     settings = options.get("settings") if isinstance(options, Mapping) else None
     for name, value in settings.items() if isinstance(settings, Mapping) else ():

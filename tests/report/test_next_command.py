@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import msgspec
+import pytest
 
 from dethrone.harness.core.clock import SECOND
 from dethrone.harness.core.verdict import Verdict
@@ -10,6 +13,9 @@ from dethrone.harness.engine.run.judgement import Judgement
 from dethrone.harness.engine.run.options import RunOptions
 from dethrone.harness.engine.run.planning import draft
 from dethrone.harness.report.next_command import resolving
+from dethrone.harness.report.rundir import RunFiles
+from dethrone.harness.report.screens import commands
+from tests.checkers.histories import Tale
 
 PLAN = draft(RunOptions(system="raft", backend="sim", time_limit_ns=60 * SECOND), seed=1).plan
 
@@ -44,3 +50,14 @@ def test_a_run_in_haste_is_answered_by_room_between_faults():
 def test_trouble_and_damage_are_answered_by_the_same_run():
     assert resolving(judged(trouble=("agent-lost",)), PLAN, "x") == "x --time-limit 60s"
     assert resolving(judged(damage="torn"), PLAN, "x") == "x --time-limit 60s"
+
+
+@pytest.mark.parametrize("time_scale", [1.0, 2.0])
+def test_every_command_that_runs_it_again_keeps_the_data_where_it_was(time_scale):
+    plan = msgspec.structs.replace(PLAN, data_in="memory", time_scale=time_scale)
+    files = RunFiles(directory=Path("run"), history=Tale(3).end(), plan=plan, judgement=None)
+    again = [line.plain for line in commands(files, judged(host_noise=True)) if "dethrone run" in line.plain]
+    assert len(again) == 2
+    assert all("--data-in memory" in line for line in again)
+    on_disk = msgspec.structs.replace(files, plan=PLAN)
+    assert not any("--data-in" in line.plain for line in commands(on_disk, judged(host_noise=True)))

@@ -368,7 +368,7 @@ def run(files: RunFiles) -> str:
             ["is safe under", _borne(promise.tolerated_for_safety)],
             *(["not owed: " + name, f"{why.kind}: {why.reason}"] for name, why in promise.exempt.items()),
         ]
-        if plan.time_scale != 1 or plan.calibration:
+        if plan.time_scale != 1 or plan.calibration or plan.data_in != "disk":
             rows[1:1] = [["time scale", screens.scale_words(plan)], ["nodes' data", screens.data_words(plan)]]
         out.append("<h3>What was promised</h3>" + _table(["", ""], rows, numbers=()))
         work = [["workload", screens.workload_words(plan)], ["schedule", screens.schedule_words(plan)]]
