@@ -316,7 +316,7 @@ ITEMS: dict[str, Item] = {
     **over_ssh.items(),
     **busy.items(),
     "kill-nine": live(kills),
-    "exam-docker": live_exam.item,
+    **live_exam.items(),
     "linearizability": linearizability.item,
 }
 
