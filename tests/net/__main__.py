@@ -1,13 +1,15 @@
 """The net below a restructuring: does every simulated run still do, byte for byte, what it did?
 
-    python -m tests.net record  [--jobs N] [--only PREFIX]     run the cases and store their digests in hashes.json
-    python -m tests.net compare [--jobs N] [--only PREFIX]     run them and tell which differ, in which kinds
-    python -m tests.net show CASE                              what a case's digests are made of, line by line
+    python -m tests.net record FILE [--jobs N] [--only PREFIX]      before: run the cases, store their digests in FILE
+    python -m tests.net compare FILE [--jobs N] [--only PREFIX]     after: run them and report which differ, and in what
+    python -m tests.net compare [--jobs N]                          the slice among the tests, in ``hashes.json``
+    python -m tests.net record [--jobs N] [--only CASE]             store that slice anew, with CASE in it
+    python -m tests.net show --only CASE                            what a case's digests are made of, line by line
     python -m tests.net list [--only PREFIX]
 
 ``PREFIX``: of a case's name, such as ``raft`` or ``raft/honest/03``. To see what changed in a case, write ``show`` of
 both trees into files and compare those. Exit code 0: nothing differs; 1: something does, or is in one list only.
-Differences in ``words`` alone (another choice among the same texts) are told and do not count.
+Differences in ``words`` alone (another choice among the same texts) are reported and do not count.
 """
 
 from __future__ import annotations
@@ -26,19 +28,19 @@ from tests.net.normal import WORDS, differing
 from tests.net.played import lines_of, named
 
 HASHES = Path(__file__).with_name("hashes.json")
-TOLD = 40
-"""Cases that are told one by one."""
+LISTED = 40
+"""Cases that are listed one by one."""
 
 
-def stored() -> dict[str, str]:
+def stored(path: Path = HASHES) -> dict[str, str]:
     """Name of the case → its digests, as recorded."""
-    return json.loads(HASHES.read_text()) if HASHES.exists() else {}
+    return json.loads(path.read_text()) if path.exists() else {}
 
 
-def store(found: dict[str, str]) -> None:
+def store(path: Path, found: dict[str, str]) -> None:
     """One line a case, sorted."""
     lines = ",\n".join(f"{json.dumps(name)}: {json.dumps(told)}" for name, told in sorted(found.items()))
-    HASHES.write_text(f"{{\n{lines}\n}}\n")
+    path.write_text(f"{{\n{lines}\n}}\n")
 
 
 def run(wanted: Sequence[Case], *, jobs: int, before: dict[str, str]) -> dict[str, str]:
@@ -62,28 +64,26 @@ def run(wanted: Sequence[Case], *, jobs: int, before: dict[str, str]) -> dict[st
 def main(words: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.net", description=__doc__.partition("\n")[0])
     parser.add_argument("verb", choices=("record", "compare", "show", "list"))
-    parser.add_argument("case", nargs="?", default=None)
-    parser.add_argument("--only", metavar="PREFIX", default=None)
+    parser.add_argument("file", nargs="?", type=Path, default=HASHES)
+    parser.add_argument("--only", metavar="PREFIX", default="")
     parser.add_argument("--jobs", type=int, default=1)
     asked = parser.parse_args(words)
-    wanted = cases(asked.case or asked.only)
-    if not wanted:
-        print("no such case", file=sys.stderr)
-        return 1
+    before = stored(asked.file)
+    wanted = [case for case in cases(asked.only or None) if asked.only or asked.file != HASHES or case.name in before]
     if asked.verb == "list":
-        print("\n".join(case.name for case in wanted))
+        print("\n".join(case.name for case in cases(asked.only or None)))
         return 0
     if asked.verb == "show":
         print("\n".join(line for case in wanted for line in lines_of(case)))
         return 0
-    before = stored()
+    if not wanted:
+        print("no such case", file=sys.stderr)
+        return 1
     found = run(wanted, jobs=asked.jobs, before=before)
-    only = asked.only or asked.case
     if asked.verb == "record":
-        kept = {} if only is None else {name: told for name, told in before.items() if not name.startswith(only)}
-        store({**kept, **found})
+        store(asked.file, {**{name: told for name, told in before.items() if asked.only}, **found})
         return 0
-    return tell(before if only is None else {name: one for name, one in before.items() if name.startswith(only)}, found)
+    return tell({name: told for name, told in before.items() if name.startswith(asked.only)}, found)
 
 
 def tell(before: dict[str, str], found: dict[str, str]) -> int:
@@ -97,10 +97,10 @@ def tell(before: dict[str, str], found: dict[str, str]) -> int:
             (advice if [kind.partition(" ")[0] for kind in kinds] == [WORDS] else lines).append(
                 f"{name}: {', '.join(kinds)}"
             )
-    for line in lines[:TOLD]:
+    for line in lines[:LISTED]:
         print(line)
-    if len(lines) > TOLD:
-        print(f"… and {len(lines) - TOLD} more")
+    if len(lines) > LISTED:
+        print(f"… and {len(lines) - LISTED} more")
     if advice:
         print(f"{len(advice)} cases choose other texts, which is no difference by itself: {advice[0]} …")
     print(f"{len(lines)} of {len({*before, *found})} cases differ")

@@ -22,7 +22,6 @@ from dethrone.harness.engine.exam.exam import Task, options_of
 from dethrone.harness.engine.exam.exam_tasks import examinable
 from dethrone.harness.engine.run.options import RunOptions
 from tests.claims.builds import build_of, flips_of
-from tests.net.normal import lines_in
 
 SEEDS = Path(__file__).with_name("seeds.json")
 HONEST_SEEDS = 20
@@ -140,27 +139,6 @@ def cases(only: str | None = None) -> list[Case]:
     systems = [name for name in examinable() if only is None or f"{name}/".startswith(only) or only.startswith(name)]
     found = [case for name in systems for case in _of(name)]
     return sorted((case for case in found if only is None or case.name.startswith(only)), key=lambda case: case.name)
-
-
-def quick(told: Mapping[str, str]) -> list[Case]:
-    """Of each protocol the honest run with all kinds of faults and the planted bug that have the shortest histories.
-
-    ``told``: the digests of all cases.
-    """
-
-    def length(case: Case) -> tuple[int, str]:
-        return lines_in(told[case.name], "order"), case.name
-
-    out = []
-    for name in examinable():
-        known = [case for case in cases(f"{name}/") if lines_in(told.get(case.name, ""), "order")]
-        honest = [case for case in known if case.build == "honest" and more_faults(case.seed) == MORE_FAULTS[-1]]
-        system: Any = registry.load(registry.SYSTEMS, name)
-        bugs = {bug.name for bug in system.planted().values() if not bug.harmless}
-        planted = [case for case in known if case.build in bugs]
-        numbered = [case for case in planted if case.build[0].isdigit()]
-        out += [min(honest, key=length), min(numbered or planted, key=length)]
-    return out
 
 
 def more_faults(seed: int) -> tuple[str, ...]:

@@ -107,10 +107,5 @@ def differing(one: str, other: str) -> list[str]:
     return out
 
 
-def lines_in(told: str, kind: str) -> int:
-    """How many lines of this kind are behind it."""
-    return int(_kinds(told).get(kind, ("0", ""))[0])
-
-
 def _kinds(told: str) -> dict[str, tuple[str, str]]:
     return {kind: (count, digest) for kind, count, digest in (word.rsplit(":", 2) for word in told.split()[1:])}
