@@ -111,6 +111,8 @@ def show(row: Checked, screen: Lines) -> None:
     if row.found is None:
         return
     screen.parts(*verdict_parts(row.found.judgement), level=-1)
+    if backwards := row.found.operations.notes.get("times_backwards"):
+        screen.say(f"times run backwards {backwards} times; they are not the order (docs/histories.md)", level=-1)
     lines = _by_place(row.found)
     for verdict in row.found.judgement.verdicts:
         for one in verdict.findings[:FINDINGS_MAX]:

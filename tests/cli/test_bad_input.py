@@ -79,9 +79,9 @@ def test_a_value_that_nobody_wrote(judged, form, model):
 
 
 @pytest.mark.parametrize("form", ["jsonl", "jepsen-edn"])
-def test_times_that_run_backwards(judged, form):
-    text = event(form, "invoke", 0, "write", 1, time=20) + event(form, "ok", 0, "write", 1, time=10)
-    code, verdict, told = judged(text, form)
+def test_times_that_run_backwards_where_locks_are_judged_by_them(judged, form):
+    text = event(form, "invoke", 0, "acquire", time=20) + event(form, "ok", 0, "acquire", 1, time=10)
+    code, verdict, told = judged(text, form, "lock")
     assert (code, verdict, "line 2" in told, "time runs backwards" in told) == (3, None, True, True)
 
 

@@ -304,9 +304,44 @@ def test_an_unknown_type(form):
     assert "line 2" in refused(WRITE[form]("invoke", 0) + WRITE[form]("maybe", 0), form)
 
 
-def test_times_that_run_backwards():
-    told = refused(edn("invoke", 0, more=", :time 7") + edn("ok", 0, more=", :time 6"))
+@pytest.mark.parametrize("form", ["jepsen-edn", "jsonl"])
+def test_times_that_run_backwards_are_counted_and_the_order_of_the_lines_stands(form):
+    at = (lambda ns: {"more": f", :time {ns}"}) if form == "jepsen-edn" else (lambda ns: {"time": ns})
+    text = "".join(
+        WRITE[form](kind, process, **at(ns))
+        for kind, process, ns in (("invoke", 0, 7), ("ok", 0, 6), ("invoke", 1, 5), ("ok", 1, 9))
+    )
+    found = read(text, form)
+    assert [row.places for row in found.rows] == [(0, 1), (2, 3)]
+    assert found.notes == {"times_backwards": 2}
+    told = refused(text, form, timed=True)
     assert ("line 2" in told, "backwards" in told) == (True, True)
+
+
+def indexed(*rows):
+    """Op maps with an index, on a line each; the value of each is its index."""
+    return "".join(edn(kind, process, value=index, more=f", :index {index}") for index, kind, process in rows)
+
+
+def test_the_index_is_the_order_where_there_is_one():
+    found = read(indexed((1, "invoke", 1), (0, "invoke", 0), (3, "ok", 0), (2, "ok", 1)))
+    assert [(row.process, row.places, row.line) for row in found.rows] == [(0, (0, 3), 2), (1, (1, 2), 1)]
+
+
+def test_an_index_with_gaps_is_an_order_all_the_same():
+    found = read(indexed((7, "invoke", 0), (40, "ok", 0), (20, "invoke", 1), (30, "ok", 1)))
+    assert [(row.process, row.places) for row in found.rows] == [(0, (0, 3)), (1, (1, 2))]
+
+
+@pytest.mark.parametrize("twice", [0, 1, 5])
+def test_an_index_that_stands_twice_is_two_histories(twice):
+    text = indexed((0, "invoke", 0), (1, "ok", 0), (5, "invoke", 1), (twice, "ok", 1))
+    assert "two histories" in refused(text)
+
+
+def test_a_history_in_which_only_the_nemesis_acts_has_no_operations():
+    found = read("{:type :info, :process :nemesis, :f :start, :value nil}\n")
+    assert (len(found), found.notes) == (0, {"events_of_others": 1})
 
 
 @pytest.mark.parametrize("odd", ["{:a 1}", "[{:a {}}]", "#{1}", "7", "nil"])

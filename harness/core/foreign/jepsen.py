@@ -1,38 +1,30 @@
 """Jepsen's ``history.edn``: a vector of op maps, or one map after another.
 
 An op map has ``:type`` (``:invoke``, ``:ok``, ``:fail``, ``:info``), ``:process``, ``:f``, ``:value``, and may have
-``:time`` (ns), ``:index`` and ``:key``. Processes that are no numbers (``:nemesis``) are passed over and counted.
-Keywords are words with their colon; of ``:f`` and ``:type`` the colon goes.
+``:time`` (ns), ``:index`` and ``:key``. The order of events is that of ``:index``, where there is one, else that of the
+lines; a line may stand up to ``WINDOW`` events away from its place. Processes that are no numbers (``:nemesis``) are
+passed over and counted. Keywords are words with their colon; of ``:f`` and ``:type`` the colon goes.
 
 Source: Jepsen's documentation of histories, jepsen.io; github.com/jepsen-io/history.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import heapq
+from collections.abc import Generator, Iterable, Iterator, Mapping
+from typing import Any
 
 from dethrone.harness.core.foreign.edn import KNOWN_MAX, forms
 from dethrone.harness.core.foreign.pairing import FileEvent, Pairing
 
+WINDOW = 10_000
+"""Events that wait for one with a smaller index, at most."""
+
 
 def read(pieces: Iterable[str], where: str, pairing: Pairing) -> None:
     """Feed a file's text into ``pairing``. Raises HistoryError with the line of what is wrong."""
-    last_index = -1
     words = _Words()
-    for op, line in forms(pieces, where, unpack=True):
-        if not isinstance(op, Mapping):
-            raise pairing.fault(
-                f"{str(op)[:40]!r} is no operation",
-                line,
-                cause="a history is a vector of maps, or one map after another",
-            )
-        index = op.get(":index")
-        if type(index) is int:
-            if index <= last_index:
-                raise pairing.fault(
-                    f"the index goes from {last_index} to {index}", line, cause="two histories in one file"
-                )
-            last_index = index
+    for op, line in _in_order(forms(pieces, where, unpack=True), pairing):
         process = op.get(":process")
         kind = op.get(":type")
         kind = words[kind] if type(kind) is str else None
@@ -54,6 +46,46 @@ def read(pieces: Iterable[str], where: str, pairing: Pairing) -> None:
         )
         if not pairing.take(event):
             return
+
+
+def _in_order(lines: Iterable[tuple[Any, int]], pairing: Pairing) -> Iterator[tuple[Mapping[Any, Any], int]]:
+    """Op maps with their lines, by index; a map without one stands where it is."""
+    early: list[tuple[int, int, int, Mapping[Any, Any]]] = []
+    last = -1
+    for number, (op, line) in enumerate(lines):
+        if not isinstance(op, Mapping):
+            raise pairing.fault(
+                f"{str(op)[:40]!r} is no operation",
+                line,
+                cause="a history is a vector of maps, or one map after another",
+            )
+        index = op.get(":index")
+        if index == last + 1 and not early and type(index) is int:
+            last = index
+            yield op, line
+            continue
+        wait = WINDOW
+        if type(index) is int:
+            heapq.heappush(early, (index, number, line, op))
+        else:
+            wait = 0
+        while early and (early[0][0] <= last + 1 or len(early) > wait):
+            last = yield from _next(early, last, pairing)
+        if not wait:
+            yield op, line
+    while early:
+        last = yield from _next(early, last, pairing)
+
+
+def _next(
+    early: list[tuple[int, int, int, Mapping[Any, Any]]], last: int, pairing: Pairing
+) -> Generator[tuple[Mapping[Any, Any], int], None, int]:
+    """Hand out the event with the smallest index; returns that index."""
+    index, _, line, op = heapq.heappop(early)
+    if index <= last:
+        raise pairing.fault(f"the index goes from {last} to {index}", line, cause="two histories in one file")
+    yield op, line
+    return index
 
 
 class _Words(dict[str, str]):

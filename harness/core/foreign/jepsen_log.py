@@ -26,7 +26,7 @@ def read(pieces: Iterable[str], where: str, pairing: Pairing) -> None:
     for number, line in enumerate(lines(pieces, pairing), start=1):
         begins = _BEGINS.search(line)
         if begins is None:
-            pairing.ignore()
+            pairing.ignore(event=False)
             continue
         process = begins["process"]
         if process[0] == ":":

@@ -1,7 +1,8 @@
 """Invocations and returns, one after the other, become operations; what cannot be distinguished is an error with its
 line.
 
-Guarantees: the order of the file is the order of the events; a process does one operation at a time; what never
+Guarantees: events are in the order in which they come, whatever their times say (these are counted where they run
+backwards, and refused where operations are judged by them); a process does one operation at a time; what never
 returned, or returned ``info``, is unknown for ever; at most ``most`` operations are kept, and stopping there is said (a
 violation among the first ones stands, but they can no longer be passed). Out of scope: what operations mean.
 """
@@ -39,16 +40,23 @@ class Pairing:
     """Takes events in the order of the file. ``where`` names the file; ``functions``: the operations that are known.
 
     ``reuse``: whether a process may continue after an operation of unknown outcome; Jepsen's never do, so there it
-    shows that a second history begins.
+    shows that a second history begins. ``timed``: times that run backwards are refused.
     """
 
     def __init__(
-        self, where: str, functions: Iterable[str], *, most: int = OPERATIONS_MAX, reuse: bool = False
+        self,
+        where: str,
+        functions: Iterable[str],
+        *,
+        most: int = OPERATIONS_MAX,
+        reuse: bool = False,
+        timed: bool = False,
     ) -> None:
         self.where = where
         self._functions = frozenset(functions)
         self._most = most
         self._reuse = reuse
+        self._timed = timed
         self._rows: list[Operation | None] = []
         self._open: dict[Any, tuple[int, int, FileEvent]] = {}
         """Process → row, place and call of what it is doing."""
@@ -58,26 +66,29 @@ class Pairing:
         self._place = 0
         self._time = -1
         self._time_line = 0
-        self._ignored = 0
+        self._ignored = self._backwards = 0
+        self._others = False
         self._full = False
 
     def fault(self, what: str, line: int, *, cause: str = "", next_step: str = "") -> HistoryError:
         """An error of this file at that line."""
         return HistoryError(what, where=f"{self.where}, line {line}", cause=cause, next_step=next_step)
 
-    def ignore(self) -> None:
-        """One event that is none of a client."""
+    def ignore(self, *, event: bool = True) -> None:
+        """One event that is none of a client; or a line of the file that is no ``event`` at all."""
         self._ignored += 1
+        self._others |= event
 
     def take(self, event: FileEvent) -> bool:
         """One event. False: the bound is reached, nothing more is taken."""
         if event.time_ns is not None:
-            if event.time_ns < self._time:
+            self._backwards += event.time_ns < self._time
+            if self._backwards and self._timed:
                 raise self.fault(
                     f"time runs backwards, from {self._time} to {event.time_ns}",
                     event.line,
                     cause=f"line {self._time_line} is later; two histories in one file, or lines out of order",
-                    next_step="give each history a file of its own, sort its lines by time, or leave the times out",
+                    next_step="give each history a file of its own, or leave the times out",
                 )
             self._time, self._time_line = event.time_ns, event.line
         if event.type == INVOKE:
@@ -158,7 +169,7 @@ class Pairing:
 
     def operations(self, *, doubts: Iterable[str] = ()) -> Operations:
         """All of them. HistoryError: there is none."""
-        if not self._rows:
+        if not self._rows and not self._others:
             raise HistoryError(
                 "no operation of any client in this history",
                 where=self.where,
@@ -181,7 +192,8 @@ class Pairing:
             told.append(
                 f"more than {self._most} operations; only the first {self._most} were judged, so nothing can be passed"
             )
-        notes = {"events_of_others": self._ignored} if self._ignored else {}
+        counts = {"events_of_others": self._ignored, "times_backwards": self._backwards}
+        notes = {name: count for name, count in counts.items() if count}
         return Operations(cast("list[Operation]", self._rows), tuple(told), self.where, "event", notes)
 
 

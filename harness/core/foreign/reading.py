@@ -25,22 +25,33 @@ READERS: dict[str, Reader] = {"jepsen-edn": jepsen.read, "jepsen-log": jepsen_lo
 """Format → what reads it."""
 
 
-def read_file(path: Path, form: str, functions: Iterable[str], *, most: int = OPERATIONS_MAX) -> Operations:
-    """The operations of a file. ``functions``: what the model knows. HistoryError says what is wrong, and where."""
+def read_file(
+    path: Path, form: str, functions: Iterable[str], *, most: int = OPERATIONS_MAX, timed: bool = False
+) -> Operations:
+    """The operations of a file. ``functions``: what the model knows; ``timed``: whether it judges by times.
+
+    HistoryError says what is wrong, and where.
+    """
     try:
         with open_regular(path) as file:
-            return read_pieces(_pieces(file), form, functions, where=str(path), most=most)
+            return read_pieces(_pieces(file), form, functions, where=str(path), most=most, timed=timed)
     except OSError as error:
         raise HistoryError(f"cannot read the history: {error.strerror}", where=str(path)) from error
 
 
 def read_pieces(
-    pieces: Iterable[bytes], form: str, functions: Iterable[str], *, where: str = "", most: int = OPERATIONS_MAX
+    pieces: Iterable[bytes],
+    form: str,
+    functions: Iterable[str],
+    *,
+    where: str = "",
+    most: int = OPERATIONS_MAX,
+    timed: bool = False,
 ) -> Operations:
     """``read_file`` on bytes in pieces."""
     if form not in READERS:
         raise ConfigError(f"unknown format {form!r} of a history", next_step=f"one of: {', '.join(READERS)}")
-    pairing = Pairing(where, functions, most=most, reuse=form == "jsonl")
+    pairing = Pairing(where, functions, most=most, reuse=form == "jsonl", timed=timed)
     READERS[form](_text(pieces, where), where, pairing)
     return independent(pairing.operations())
 

@@ -62,7 +62,8 @@ class Model(Protocol):
 
     Pure, as a checker is. ``pass`` only if every operation could be judged; a search that gives up is ``unknown`` with
     how far it came; certificates hold places (``dethrone.harness.core.operations``). A model that takes much memory may
-    say in ``operations_max`` how many operations of a file it is given unless asked for more.
+    say in ``operations_max`` how many operations of a file it is given unless asked for more; one that judges by times
+    says so with ``timed``, and is given no file in which they run backwards.
     """
 
     name: str

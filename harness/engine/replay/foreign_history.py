@@ -44,15 +44,25 @@ def check_file(path: Path, *, form: str, model: str, options: ModelOptions, most
         judge: Model = registry.load(registry.MODELS, model)
         if most is None:
             most = int(getattr(judge, "operations_max", OPERATIONS_MAX))
-        operations = read_file(path, form, judge.functions(), most=most)
+        by_times = bool(getattr(judge, "timed", False))
+        operations = read_file(path, form, judge.functions(), most=most, timed=by_times)
         began = time.monotonic_ns()
-        timed = msgspec.structs.replace(options, elapsed=lambda: time.monotonic_ns() - began)
-        verdict = _judged(judge, operations, timed)
+        clocked = msgspec.structs.replace(options, elapsed=lambda: time.monotonic_ns() - began)
+        verdict = _judged(judge, operations, clocked)
     judgement = Judgement(outcome=verdict.outcome, reason=verdict.reason, verdicts=(verdict,))
     return ForeignCheck(form=form, model=model, operations=operations, judgement=judgement)
 
 
 def _judged(model: Model, operations: Operations, options: ModelOptions) -> Verdict:
+    if not operations.rows:  # only the nemesis did something: nothing can be wrong, and the headline says how little
+        return Verdict(
+            checker=model.name,
+            version="",
+            kind="safety",
+            outcome="pass",
+            reason="0 operations judged",
+            evidence=operations.notes,
+        )
     try:
         return model.judge(operations, options)
     except HarnessError:
