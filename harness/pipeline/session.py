@@ -33,7 +33,6 @@ Progress = Callable[[int, int], None]
 NEEDED: Mapping[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
     "pyspark": ((4, 0), (4, 4)),
     "pandas": ((2, 2), (3,)),
-    "scipy": ((1, 11), (2,)),
 }
 """Distribution → the oldest that will do, and the first that is too new."""
 

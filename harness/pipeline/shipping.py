@@ -20,7 +20,7 @@ import msgspec
 
 from dethrone.harness.core.errors import HarnessError
 
-NEEDED_THERE = ("msgspec", "networkx", "numpy", "pyarrow")
+NEEDED_THERE = ("msgspec", "networkx", "numpy", "pyarrow", "scipy")
 """What the workers' Python needs for simulated runs, in addition to pyspark's own needs."""
 
 _OURS = "dethrone"

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-pytest.importorskip("scipy.stats")
-
 from dethrone.harness.core.events import FaultEvent, Traced
 from dethrone.harness.pipeline import gathering, ingest
 from dethrone.harness.pipeline.corpus import open_corpus

@@ -94,7 +94,7 @@ def told_rows(rows) -> list:
 def test_a_campaign_killed_and_gone_on_with_has_each_local_row_once_on_workers_without_dethrone(cluster, tmp_path):
     url, _ = cluster
     python = standalone.bare_python(tmp_path / "bare")
-    for words, code in (("import msgspec, networkx, numpy, pyarrow", 0), ("import dethrone.harness", 1)):
+    for words, code in (("import msgspec, networkx, numpy, pyarrow, scipy", 0), ("import dethrone.harness", 1)):
         asked = subprocess.run([python, "-P", "-c", words], cwd=tmp_path, capture_output=True, check=False)
         assert asked.returncode == code
     out, corpus = tmp_path / "campaign", tmp_path / "corpus"

@@ -7,11 +7,9 @@ from itertools import combinations
 from math import comb, isclose, isnan
 
 import numpy as np
-import pytest
+import scipy.stats  # noqa: F401 - so that no test pays for its import
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-pytest.importorskip("scipy.stats")  # and so that no test pays for its import
 
 from dethrone.harness.pipeline import survival
 

@@ -7,8 +7,6 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-pytest.importorskip("scipy.stats")
-
 from dethrone.harness.core.errors import ConfigError
 from dethrone.harness.pipeline import known_regressions, trends
 from dethrone.harness.pipeline.nights import Cell, Facts, Judged, flakes, time_to_find

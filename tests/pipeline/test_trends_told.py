@@ -14,8 +14,6 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 
-pytest.importorskip("scipy.stats")
-
 from dethrone.harness.cli.main import main
 from dethrone.harness.commands import trends as told
 from dethrone.harness.core.errors import ConfigError

@@ -35,7 +35,6 @@ def uncounted(said: list[str]) -> list[str]:
 
 
 def trends_of_unjudged_nights() -> list[str]:
-    pytest.importorskip("scipy.stats")
     from dethrone.harness.commands import trends as told
     from dethrone.harness.pipeline import gathering, trends
     from dethrone.harness.pipeline.nights import Facts, Run
