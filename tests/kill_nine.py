@@ -20,7 +20,8 @@ from pathlib import Path
 
 import docker
 
-from dethrone.harness.core.history import read_history
+from dethrone.harness.core.history_files import read_history
+from tests import stored
 
 DETHRONE = Path(sys.executable).with_name("dethrone")
 SCHEDULE_SECONDS = 25
@@ -55,8 +56,7 @@ def kill_at(number: int, *, system: str, nodes: int) -> tuple[str, list[str], st
             subprocess.run([DETHRONE, "heal"], env=env, capture_output=True, check=False)
         left = leftovers(run_ids)
         left += [f"ledger {path.name}" for path in (state / "runs").glob("*")]
-        history = out / "history.jsonl"
-        readable = f"{len(read_history(history))} events" if history.exists() and history.stat().st_size else "none"
+        readable = f"{len(read_history(out / 'history'))} events" if stored.text(out) else "none"
         return (seen[-1] if seen else "before the ledger"), left, readable
 
 

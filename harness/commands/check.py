@@ -13,6 +13,7 @@ import msgspec
 
 from dethrone.harness.core import store
 from dethrone.harness.core.errors import ConfigError, HarnessError
+from dethrone.harness.core.history_files import named
 from dethrone.harness.core.known_findings import Known
 from dethrone.harness.core.verdict import FailOn
 from dethrone.harness.engine.run.exit_status import EXIT_TROUBLE, exit_code
@@ -70,6 +71,7 @@ def check(path: Path, *, fail_on: FailOn = "unknown", update: bool = False, know
     that do not fail it."""
     from dethrone.harness.engine.run import judge, lifecycle
 
+    path = named(path)
     try:
         judgement, plan, history = judge.check_path(path)
         if plan is not None:

@@ -1,27 +1,22 @@
-"""The history of one run: an append-only file of JSON lines, and its reading back.
+"""The history of one run in memory, and how it is put together from its events, one after another.
 
-Guarantees of the writer: ``seq`` on each line, every line handed to the kernel before ``write`` returns (valid after
-``kill -9``), fsync in a thread of its own, closed by an ``end`` record with count and digest. Guarantees of the reader:
-it reads up to the damage and says so; a history without ``end`` is never complete, so never judged ``pass``. Out of
-scope: columns (``dethrone.harness.core.columns``) and Parquet.
+Guarantees: a history is read up to the damage, which it names; one without its ``end`` record, or whose lines do not
+fit that record's count and digest, is never complete, so never judged ``pass``. Out of scope: files
+(``history_files``), writing them (``history_writer``) and columns (``columns``).
 """
 
 from __future__ import annotations
 
 import functools
 import hashlib
-import os
-import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import msgspec
 
 from dethrone.harness.core.errors import HistoryError
 from dethrone.harness.core.events import SCHEMA, AnyEvent, Begin, End, Event
-from dethrone.harness.core.files import HISTORY_MAX, read_regular, why_unwritten
 
 E = TypeVar("E", bound=Event)
 T = TypeVar("T")
@@ -29,87 +24,6 @@ P = ParamSpec("P")
 _ENCODER = msgspec.json.Encoder()
 _DECODER = msgspec.json.Decoder(AnyEvent)
 MAX_EVENTS = 20_000_000
-
-
-class HistoryWriter:
-    """Appends events; the main thread only. Raises HistoryError when the disk refuses (full): earlier lines stay."""
-
-    def __init__(self, path: Path, *, sync: bool = True) -> None:
-        try:
-            self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o644)
-        except OSError as error:
-            raise HistoryError(f"cannot create the history: {error.strerror}", where=str(path)) from error
-        self.path = path
-        self.count = 0
-        self._digest = hashlib.blake2b(digest_size=16)
-        self._closed = False
-        self._dirty = threading.Event()
-        self._stop = False
-        self._syncer = threading.Thread(target=self._sync_loop, name="history-fsync", daemon=True) if sync else None
-        if self._syncer:
-            self._syncer.start()
-
-    def write(self, events: Iterable[Event]) -> None:
-        """Append events; ``seq`` must continue the count. They are in the kernel when this returns."""
-        batch = list(events)
-        if not batch:
-            return
-        first, end = self.count, self.count + len(batch)
-        if [event.seq for event in batch] != list(range(first, end)):
-            wrong, due = next((event.seq, due) for due, event in enumerate(batch, first) if event.seq != due)
-            raise ValueError(f"event seq {wrong} where {due} was expected")
-        data = _ENCODER.encode_lines(batch)
-        self._append(data)
-        self.count = end
-        self._digest.update(data)
-        self._dirty.set()
-
-    def end(self, *, t: int, reason: str) -> End:
-        """Write the ``end`` record, fsync and close."""
-        record = End(seq=self.count, t=t, count=self.count, digest=self._digest.hexdigest(), reason=reason)
-        self._append(_ENCODER.encode(record) + b"\n")
-        self.close()
-        return record
-
-    def close(self) -> None:
-        """Fsync and close without an ``end`` record, if still open. Idempotent."""
-        if self._closed:
-            return
-        self._closed = True
-        self._stop = True
-        self._dirty.set()
-        if self._syncer:
-            self._syncer.join(timeout=30)
-        try:
-            os.fsync(self._fd)
-        except OSError as error:
-            raise HistoryError(f"cannot sync the history: {error.strerror}", where=str(self.path)) from error
-        finally:
-            os.close(self._fd)
-
-    def _append(self, data: bytes) -> None:
-        view = memoryview(data)
-        while view:
-            try:
-                done = os.write(self._fd, view)
-            except OSError as error:
-                raise HistoryError(
-                    f"cannot append to the history: {error.strerror}",
-                    where=str(self.path),
-                    cause=why_unwritten(error),
-                    next_step="free space; what was written so far can be judged with `dethrone check`",
-                ) from error
-            view = view[done:]
-
-    def _sync_loop(self) -> None:
-        while self._dirty.wait():
-            self._dirty.clear()
-            if self._stop:
-                return
-            try:
-                os.fdatasync(self._fd)
-            except OSError:  # the next write or close says it to the caller
-                return
 
 
 class History:
@@ -174,61 +88,108 @@ def decode_line(line: bytes) -> Any:
         raise HistoryError(f"not an event: {error}") from error
 
 
-def read_history(path: Path) -> History:
-    """Read a history file. Damage is described, not raised; a file that is no history at all is a HistoryError."""
-    try:
-        raw = read_regular(path, most=HISTORY_MAX)
-    except OSError as error:
-        raise HistoryError(f"cannot read the history: {error.strerror}", where=str(path)) from error
-    return parse_history(raw, where=str(path))
+def line_of(event: Event) -> bytes:
+    """The canonical form of an event, which digests are taken over: one line of JSON."""
+    return _ENCODER.encode(event) + b"\n"
+
+
+class Reading:
+    """Events as they are read, up to the first damage; what is known of them afterwards.
+
+    Fed by ``lines`` and ``rows``, in the order of the history, each of which hands out the events that are sound.
+    """
+
+    def __init__(self, where: str = "") -> None:
+        self._where = where
+        self.count = 0
+        """Sound events so far."""
+        self.damage: str | None = None
+        self.begin: Begin | None = None
+        self.end: End | None = None
+        self._line = 0
+        self._digest = hashlib.blake2b(digest_size=16)
+
+    def lines(self, lines: Iterable[bytes]) -> Iterator[Any]:
+        """The events of these lines, each with its line end."""
+        for line in lines:
+            if self.damage is not None:
+                return
+            self._line += 1
+            if not line.endswith(b"\n"):
+                self._damaged("cut off in the middle")
+                return
+            try:
+                event = decode_line(line)
+            except HistoryError as error:
+                self._damaged(error.what)
+                return
+            if self._sound(event, line):
+                yield event
+
+    def rows(self, events: Iterable[Any]) -> Iterator[Any]:
+        """These events, which stood in columns."""
+        for event in events:
+            if self.damage is not None:
+                return
+            self._line += 1
+            if self._sound(event, line_of(event)):
+                yield event
+
+    def broken(self, what: str) -> None:
+        """Reading ends here, for this reason."""
+        if self.damage is None:
+            self.damage = what
+
+    def close(self) -> None:
+        """There is no more. HistoryError: this is no history of ours, or of a newer schema."""
+        if self.begin is None:
+            if not self._line:
+                raise HistoryError(
+                    "the history is empty", where=self._where, cause="the run ended before its first event"
+                )
+            raise HistoryError(
+                "not a Dethrone history",
+                where=f"{self._where}: {self.damage}",
+                cause="a foreign file",
+            )
+        if self.begin.schema > SCHEMA:
+            raise HistoryError(
+                f"the history has schema {self.begin.schema}, this version reads up to {SCHEMA}",
+                where=self._where,
+                next_step="use a newer dethrone",
+            )
+        if self.end is None:
+            self.broken(f"line {self._line}: no end record (the run was killed)")
+
+    def _sound(self, event: Any, line: bytes) -> bool:
+        if self.count == 0:
+            if type(event) is not Begin:
+                self.damage = "line 1 is not a begin record"
+                return False
+            self.begin = event
+        if self.end is not None:
+            return self._damaged("events after the end record (two histories in one file?)")
+        if event.seq != self.count:
+            return self._damaged(f"seq {event.seq} where {self.count} was expected (reordered or missing lines)")
+        if self.count >= MAX_EVENTS:
+            return self._damaged(f"more than {MAX_EVENTS} events; the rest was not read")
+        if type(event) is End:
+            if event.count != self.count or event.digest != self._digest.hexdigest():
+                return self._damaged("count or digest of the end record does not fit the lines before it")
+            self.end = event
+        else:
+            self._digest.update(line)
+        self.count += 1
+        return True
+
+    def _damaged(self, what: str) -> bool:
+        self.damage = f"line {self._line}: {what}"
+        return False
 
 
 def parse_history(raw: bytes, *, where: str = "") -> History:
-    """``read_history`` on bytes."""
-    if not raw.strip():
-        raise HistoryError("the history is empty", where=where, cause="the run ended before its first event")
-    events: list[Any] = []
-    damage: str | None = None
-    digest = hashlib.blake2b(digest_size=16)
-    number = 0
-    for number, line in enumerate(raw.splitlines(keepends=True), start=1):
-        if damage is None and number > MAX_EVENTS:
-            damage = f"line {number}: more than {MAX_EVENTS} events; the rest was not read"
-        if damage is not None:
-            break
-        if not line.endswith(b"\n"):
-            damage = f"line {number}: cut off in the middle"
-            break
-        try:
-            event = decode_line(line)
-        except HistoryError as error:
-            damage = f"line {number}: {error.what}"
-            break
-        if events and type(events[-1]) is End:
-            damage = f"line {number}: events after the end record (two histories in one file?)"
-            break
-        if event.seq != len(events):
-            damage = f"line {number}: seq {event.seq} where {len(events)} was expected (reordered or missing lines)"
-            break
-        if type(event) is End:
-            if event.count != len(events) or event.digest != digest.hexdigest():
-                damage = f"line {number}: count or digest of the end record does not fit the lines before it"
-                break
-        else:
-            digest.update(line)
-        events.append(event)
-    if not events or type(events[0]) is not Begin:
-        raise HistoryError(
-            "not a Dethrone history",
-            where=f"{where}: {damage or 'line 1 is not a begin record'}",
-            cause="a foreign file",
-        )
-    if events[0].schema > SCHEMA:
-        raise HistoryError(
-            f"the history has schema {events[0].schema}, this version reads up to {SCHEMA}",
-            where=where,
-            next_step="use a newer dethrone",
-        )
-    if damage is None and type(events[-1]) is not End:
-        damage = f"line {number}: no end record (the run was killed)"
-    return History(events, damage=damage)
+    """The history in these lines. Damage is described, not raised; what is no history at all is a HistoryError."""
+    reading = Reading(where)
+    events = list(reading.lines(raw.splitlines(keepends=True) if raw.strip() else ()))
+    reading.close()
+    return History(events, damage=reading.damage)

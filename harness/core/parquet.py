@@ -9,7 +9,8 @@ imported on use.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,7 @@ import msgspec
 from dethrone.harness.core.clock import Span
 from dethrone.harness.core.errors import HistoryError
 from dethrone.harness.core.events import AnyEvent, Event, FaultEvent, Observed, Traced
-from dethrone.harness.core.files import open_regular
+from dethrone.harness.core.files import open_regular, why_unwritten
 from dethrone.harness.core.history import History
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ SCHEMA_VERSION = 3
 """1: the columns of ``COLUMNS`` alone. 2: besides, the first three of ``DERIVED``. 3: all of ``DERIVED``."""
 _META = b"dethrone.schema"
 _DAMAGE = b"dethrone.damage"
-BATCH = 65_536
+BATCH = 16_384
 
 COLUMNS: Mapping[str, str] = {
     "seq": "int64",
@@ -88,6 +89,10 @@ _ENCODER = msgspec.json.Encoder()
 _INT_MAX = 2**63 - 1
 
 
+class NumberTooLargeError(HistoryError):
+    """A number of an event has more than the 64 bits that columns hold."""
+
+
 class _Data(msgspec.Struct, forbid_unknown_fields=True):
     """The rest of a trace event."""
 
@@ -102,61 +107,123 @@ _TRACED = ("seq", "t", "group", "lo", "hi", "node", "incarnation", "n", "name", 
 
 def write_parquet(history: History, path: Path) -> None:
     """Write the history to ``path``, atomically. HistoryError: the disk refuses, or a number is too large."""
+    write_events(history.events, path, damage=history.damage)
+
+
+def write_events(events: Sequence[Any], path: Path, *, damage: str | None = None) -> None:
+    """Write these events, or a part of a history, to ``path``: on disk and whole when this returns.
+
+    HistoryError: the disk refuses; NumberTooLargeError, one of them: a number has more than 64 bits.
+    """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    schema = _schema(history.damage)
-    temporary = path.with_name(f".{path.name}.tmp")
+    schema = _schema(damage)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        with pq.ParquetWriter(temporary, schema, compression="zstd") as writer:
-            for batch in _batches(history, schema):
+        with pq.ParquetWriter(temporary, schema, compression="zstd", write_page_checksum=True) as writer:
+            for batch in _batches(events, schema):
                 writer.write_batch(batch)
+        with temporary.open("rb") as file:
+            os.fsync(file.fileno())
         temporary.replace(path)
-    except (OSError, pa.ArrowInvalid, OverflowError) as error:
-        raise HistoryError(f"cannot write the Parquet file: {error}", where=str(path)) from error
+    except (pa.ArrowInvalid, OverflowError) as error:
+        raise NumberTooLargeError(f"columns cannot hold this history: {error}", where=str(path)) from error
+    except OSError as error:
+        raise HistoryError(
+            f"cannot write the Parquet file: {error.strerror or error}", where=str(path), cause=why_unwritten(error)
+        ) from error
     finally:
         temporary.unlink(missing_ok=True)
 
 
 def read_parquet(path: Path) -> History:
     """Read it back. HistoryError for a foreign file, a newer schema or rows that are no events."""
-    try:
-        source = open_regular(path)
-    except OSError as error:
-        raise HistoryError(f"cannot read the Parquet file: {error.strerror}", where=str(path)) from error
-    with source:
-        return history_of(source, where=str(path))
+    return history_of(_opened(path), where=str(path))
 
 
-def history_of(source: Any, *, where: str) -> History:
-    """``read_parquet`` on anything that pyarrow can read: a path, an open file, a buffer."""
+def history_of(*sources: Any, where: str) -> History:
+    """``read_parquet`` on anything that pyarrow can read: a path, an open file, a buffer; or several, one history."""
+    damage: str | None = None
+    events: list[Any] = []
+    for source in sources:
+        damage, part = events_in(source, where=where)
+        events += part
+    return History(events, damage=damage)
+
+
+def stored_events(path: Path) -> tuple[str | None, Iterator[Any]]:
+    """``events_in`` of a file of this machine."""
+    return events_in(_opened(path), where=str(path))
+
+
+def events_in(source: Any, *, where: str) -> tuple[str | None, Iterator[Any]]:
+    """The damage that the file records, and its events, read in pieces. HistoryError as of ``read_parquet``."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
         # Not read_table: that would take ``name=value`` in the path for more columns.
-        file = pq.ParquetFile(source)
-        damage = _damage(file.schema_arrow.metadata or {}, where)
-        events = [event for batch in file.iter_batches(BATCH) for event in _events(batch)]
+        file = pq.ParquetFile(source, page_checksum_verification=True)
     except (OSError, pa.ArrowInvalid) as error:
-        raise HistoryError(
-            f"cannot read the Parquet file: {error}", where=where, cause="cut off while it was written or copied"
-        ) from error
+        raise _unreadable(error, where) from error
+    return _damage(file.schema_arrow.metadata or {}, where), _in_pieces(file, where)
+
+
+def _in_pieces(file: Any, where: str) -> Iterator[Any]:
+    import pyarrow as pa
+
+    try:
+        with file:
+            for batch in file.iter_batches(BATCH):
+                yield from _events(batch)
+    except (OSError, pa.ArrowInvalid) as error:
+        raise _unreadable(error, where) from error
     except (msgspec.DecodeError, ValueError, RecursionError, KeyError, TypeError) as error:
         raise HistoryError(f"a row is not an event: {error}", where=where) from error
-    return History(events, damage=damage)
 
 
-def faults_begun(source: Any, *, where: str) -> list[tuple[int, str]]:
+def event_at(path: Path, place: int) -> Any:
+    """One event of a file: the first (0) or the last (-1). HistoryError as of ``read_parquet``."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        with pq.ParquetFile(_opened(path), page_checksum_verification=True) as file:
+            _damage(file.schema_arrow.metadata or {}, str(path))
+            rows = file.read_row_group(place % max(1, file.num_row_groups))
+    except (OSError, pa.ArrowInvalid) as error:
+        raise _unreadable(error, str(path)) from error
+    try:
+        return _event(rows.slice(place % max(1, rows.num_rows), 1).to_pylist()[0])
+    except (msgspec.DecodeError, ValueError, RecursionError, KeyError, TypeError, IndexError) as error:
+        raise HistoryError(f"a row is not an event: {error}", where=str(path)) from error
+
+
+def _unreadable(error: Exception, where: str) -> HistoryError:
+    return HistoryError(
+        f"cannot read the Parquet file: {error}", where=where, cause="cut off while it was written or copied"
+    )
+
+
+def _opened(path: Path) -> Any:
+    try:
+        return open_regular(path)
+    except OSError as error:
+        raise HistoryError(f"cannot read the Parquet file: {error.strerror}", where=str(path)) from error
+
+
+def faults_begun(*sources: Any, where: str) -> list[tuple[int, str]]:
     """``seq`` and kind of all faults that began and were not skipped, read alone. HistoryError as above."""
     import pyarrow as pa
     import pyarrow.compute as pc
     import pyarrow.parquet as pq
 
+    wanted = ["seq", "type", "phase", "name", "outcome"]
     try:
-        table = pq.ParquetFile(source).read(columns=["seq", "type", "phase", "name", "outcome"])
+        table = pa.concat_tables(pq.ParquetFile(source).read(columns=wanted) for source in sources)
     except (OSError, pa.ArrowInvalid) as error:
-        raise HistoryError(f"cannot read the Parquet file: {error}", where=where) from error
+        raise _unreadable(error, where) from error
     rows = table.filter((pc.field("type") == "fault") & (pc.field("phase") == "begin")).to_pylist()
     return sorted((row["seq"], row["name"]) for row in rows if row["outcome"] != "skipped")
 
@@ -200,14 +267,14 @@ def _schema(damage: str | None) -> pa.Schema:
     )
 
 
-def _batches(history: History, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def _batches(events: Sequence[Any], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     import pyarrow as pa
 
-    last = len(history.events) - 1
-    for start in range(0, len(history.events), BATCH):
-        rows = [_row(event) for event in history.events[start : start + BATCH]]
+    last = len(events) - 1
+    for start in range(0, len(events), BATCH):
+        rows = [_row(event) for event in events[start : start + BATCH]]
         if start + BATCH > last:
-            rows[-1]["last_ns"] = max(event.t for event in history.events)
+            rows[-1]["last_ns"] = max(event.t for event in events)
         yield pa.RecordBatch.from_pylist(rows, schema=schema)
 
 

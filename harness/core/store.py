@@ -1,6 +1,6 @@
 """The run directory: one name a file, claimed once, written atomically.
 
-    history.jsonl  history.parquet  plan.json  run.json  secrets.json  schedule.planned.json  schedule.realised.json
+    history/  plan.json  run.json  secrets.json  schedule.planned.json  schedule.realised.json
     verdict.json  report.html  junit.xml  nodes/<node>/…  (logs, traces, journals)
 
 Guarantees: a directory that is not ours, or is in use, is never written to. Out of scope: what the files mean.
@@ -20,8 +20,11 @@ from dethrone.harness.core.files import read_regular, why_unwritten
 
 T = TypeVar("T")
 
-HISTORY = "history.jsonl"
-PARQUET = "history.parquet"
+HISTORY = "history"
+"""The directory of segments: ``history_files``."""
+LINES = "history.jsonl"
+COLUMNS = "history.parquet"
+"""The history of a run of 0.2.0 and older, in its two forms."""
 PLAN = "plan.json"
 RUN = "run.json"
 SECRETS = "secrets.json"
@@ -32,6 +35,8 @@ VERDICT = "verdict.json"
 REPORT = "report.html"
 JUNIT = "junit.xml"
 NODES = "nodes"
+BULKY = (HISTORY, LINES, COLUMNS, NODES)
+"""What takes most of the space of a run, and is not needed once it is judged."""
 _CLAIM = ".dethrone-run"
 
 

@@ -21,7 +21,7 @@ from dethrone.harness.core.interfaces import Checker
 from dethrone.harness.core.verdict import Outcome
 from dethrone.harness.engine.run.judge import load_checkers
 from dethrone.harness.pipeline import across, judging, layout, tables
-from dethrone.harness.pipeline.corpus import Corpus, of_runs
+from dethrone.harness.pipeline.corpus import Corpus, of_runs, open_events
 from dethrone.harness.pipeline.judging import HISTORY, HISTORY_VERSION, Job, Told
 from dethrone.harness.pipeline.places import Place, place_of
 from dethrone.harness.pipeline.session import watched
@@ -176,7 +176,7 @@ def _on_worker(url: str, jobs: list[Job], loader: Loader) -> Callable[[Iterable[
             for position in batch.column("id").to_pylist():
                 job = jobs[position]
                 told = msgspec.json.encode(
-                    judging.judge_job(partial(place.open, job.path), job, checkers), enc_hook=str
+                    judging.judge_job(partial(open_events, place, job.path), job, checkers), enc_hook=str
                 )
                 yield pa.RecordBatch.from_arrays(
                     [pa.array([position], pa.int64()), pa.array([told], pa.binary())], names=["position", "told"]

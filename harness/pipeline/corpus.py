@@ -7,13 +7,14 @@ adding to it (``ingest``), asking it (``checking``, ``native``) and tidying it (
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from dethrone.harness.core.errors import ConfigError
+from dethrone.harness.core.errors import ConfigError, HistoryError
 from dethrone.harness.pipeline import layout, tables
 from dethrone.harness.pipeline.places import Place, place_of, read_bytes
 
@@ -81,6 +82,21 @@ def said_by(verdicts: pa.Table, findings: pa.Table) -> pa.Table:
     return findings.take(mine.sort_by(order).column("_row"))
 
 
+def event_files(place: Place, path: str) -> list[str]:
+    """The files of a run's events, in their order, as far as they are there. ``path``: of the manifest."""
+    if path.endswith(layout.SUFFIX):
+        return [] if place.size(path) is None else [path]
+    return [entry.path for entry in place.files(path)]
+
+
+def open_events(place: Place, path: str) -> list[Any]:
+    """What pyarrow can read the events of a run from, in their order. HistoryError: they are not there."""
+    files = event_files(place, path)
+    if not files:
+        raise HistoryError("the events are not there", where=f"{path} in {place.url}")
+    return [place.open(file) for file in files]
+
+
 def open_corpus(at: str | Place, *, make: bool = False) -> Corpus:
     """The corpus at this path, URL or place; ``make``: a new one, if there is nothing yet. ConfigError: none."""
     place = place_of(at) if isinstance(at, str) else at
@@ -128,6 +144,21 @@ def checksum_of(file: Any) -> str:
     while chunk := file.read(1 << 20):
         digest.update(chunk)
     return digest.hexdigest()
+
+
+def checksum_of_all(place: Place, paths: Iterable[str]) -> str:
+    """The hash of the events of a run."""
+    sums = []
+    for path in paths:
+        source = place.open(path)
+        with Path(source).open("rb") if isinstance(source, str) else source as file:
+            sums.append(checksum_of(file))
+    return combined(sums)
+
+
+def combined(sums: Sequence[str]) -> str:
+    """One hash of the hashes of several files; of one file its own."""
+    return sums[0] if len(sums) == 1 else hashlib.blake2b(" ".join(sums).encode(), digest_size=16).hexdigest()
 
 
 def as_json(value: Mapping[str, Any] | Any) -> str:

@@ -24,12 +24,13 @@ from dethrone.harness.core.clock import SECOND
 from dethrone.harness.core.errors import ConfigError, HarnessError, HistoryError
 from dethrone.harness.core.events import SCHEMA, Begin, End
 from dethrone.harness.core.files import open_regular, read_regular
-from dethrone.harness.core.history import decode_line, read_history
+from dethrone.harness.core.history import Reading, decode_line, line_of
+from dethrone.harness.core.history_files import history_at, read_history, segments, stream
 from dethrone.harness.core.plan import SCHEMA as PLAN_SCHEMA
 from dethrone.harness.core.plan import Plan
 from dethrone.harness.core.secrets import without_secrets
 from dethrone.harness.pipeline import layout, tables
-from dethrone.harness.pipeline.corpus import Corpus, as_json, checksum_of
+from dethrone.harness.pipeline.corpus import Corpus, as_json, checksum_of, combined, event_files
 
 Answer = Literal["stored", "duplicate", "conflict", "refused"]
 RUN_SCHEMA = 1
@@ -68,13 +69,13 @@ def find_runs(paths: Sequence[Path]) -> list[Path]:
         raise ConfigError(
             "no run found here",
             where=", ".join(map(str, paths)),
-            next_step="name directories of runs (with history.jsonl), or a directory that holds some",
+            next_step="name directories of runs, or a directory that holds some",
         )
     return list(dict.fromkeys(found))
 
 
 def _below(path: Path, depth: int) -> Iterator[Path]:
-    if (path / store.HISTORY).is_file() or (path / store.PLAN).is_file():
+    if (path / store.PLAN).is_file() or (path / store.HISTORY).is_dir() or (path / store.LINES).is_file():
         yield path
         return
     if depth:
@@ -114,25 +115,28 @@ def _add(
     corpus: Corpus, directory: Path, known: Mapping[str, Any], *, now_ns: int
 ) -> tuple[Added, Mapping[str, Any] | None]:
     info_raw, info, plan = _described(directory)
-    history = directory / store.HISTORY
+    history = history_at(directory)
     begin, end = _ends(history)
     if begin.system != plan.system or begin.nodes != plan.nodes or begin.seed != plan.seed:
         raise HistoryError("plan.json and the history are of two different runs")
-    content = _content(history, directory / store.PLAN)
+    content = _content_of(history, end, directory / store.PLAN)
     there = known.get(info.run_id)
     if there is not None:
         told = _told(there, content, directory, info.run_id)
-        if told.answer == "conflict" or there["state"] == "pruned" or corpus.place.size(there["path"]):
+        if told.answer == "conflict" or there["state"] == "pruned" or _there(corpus, there):
             return told, None
         # The row exists and its events were removed. Put back what the row promises.
     started = _started(info.started_at)
     date = started.strftime("%Y-%m-%d")
-    path = layout.events_path(date=date, system=plan.system, run=info.run_id, content=content)
-    whole = end is not None and _true(history, end)
-    with _columns(directory, end if whole else None) as file:
-        events, schema = _measure(file)
-        _put(corpus, path, file)
-        size, checksum = file.stat().st_size, _content(file)
+    whole = _true(history)
+    with _columns(directory, history, end if whole else None) as files:
+        path = layout.events_path(
+            date=date, system=plan.system, run=info.run_id, content=content, several=len(files) > 1
+        )
+        events, schema = _measure(files)
+        for file in files:
+            _put(corpus, path if len(files) == 1 else f"{path}/{file.name}", file)
+        size, checksum = sum(file.stat().st_size for file in files), _content(*files)
     row = {
         "run": info.run_id,
         "date": date,
@@ -169,10 +173,19 @@ def _add(
     return added, row
 
 
+def _there(corpus: Corpus, row: Mapping[str, Any]) -> bool:
+    """Whether the events of this row of the manifest are all there."""
+    place = corpus.place
+    size: int = row["bytes"]
+    return sum(place.size(path) or 0 for path in event_files(place, row["path"])) == size
+
+
 def _described(directory: Path) -> tuple[str, _Info, Plan]:
     """run.json (as text, and what is needed of it) and plan.json. HistoryError: half written, or newer."""
+    there = [name for name in (store.PLAN, store.RUN) if (directory / name).is_file()]
+    there += [store.HISTORY] if (directory / store.HISTORY).exists() or (directory / store.LINES).exists() else []
     for name in (store.HISTORY, store.PLAN, store.RUN):
-        if not (directory / name).is_file():
+        if name not in there:
             raise HistoryError(
                 f"half written: there is no {name}",
                 cause="the run still goes, or was killed",
@@ -192,34 +205,56 @@ def _described(directory: Path) -> tuple[str, _Info, Plan]:
 
 def _ends(history: Path) -> tuple[Begin, End | None]:
     """The first and the last record of a history."""
-    with open_regular(history) as file:
-        first = file.readline()
-        if not first.strip():
-            raise HistoryError("the history is empty", cause="the run ended before its first event")
-        begin = decode_line(first)
-        if type(begin) is not Begin:
-            raise HistoryError("not a Dethrone history", cause="line 1 is no begin record")
-        if begin.schema > SCHEMA:
-            raise HistoryError(
-                f"the history has schema {begin.schema}, this version reads up to {SCHEMA}; use a newer dethrone"
-            )
-        file.seek(max(0, history.stat().st_size - _TAIL))
-        last = file.read().splitlines(keepends=True)[-1]
+    first, last = _first_and_last(history)
+    if type(first) is not Begin:
+        raise HistoryError("not a Dethrone history", cause="line 1 is no begin record")
+    if first.schema > SCHEMA:
+        raise HistoryError(
+            f"the history has schema {first.schema}, this version reads up to {SCHEMA}; use a newer dethrone"
+        )
+    return first, last if type(last) is End else None
+
+
+def _first_and_last(history: Path) -> tuple[Any, Any]:
+    files = [segment.path for segment in segments(history)] if history.is_dir() else [history]
+    return _end_of(files[0], first=True), _end_of(files[-1], first=False)
+
+
+def _end_of(path: Path, *, first: bool) -> Any:
+    """The first or the last event of a file; None for a last line that is none."""
+    if path.suffix == ".parquet":
+        return parquet.event_at(path, 0 if first else -1)
+    with open_regular(path) as file:
+        if first:
+            line = file.readline()
+            if not line.strip():
+                raise HistoryError("the history is empty", cause="the run ended before its first event")
+            return decode_line(line)
+        file.seek(max(0, path.stat().st_size - _TAIL))
+        last = (file.read().splitlines(keepends=True) or [b""])[-1]
     with contextlib.suppress(HistoryError):
-        end = decode_line(last) if last.endswith(b"\n") else None
-        return begin, end if type(end) is End else None
-    return begin, None
+        return decode_line(last) if last.endswith(b"\n") else None
+    return None
 
 
-def _true(history: Path, end: End) -> bool:
-    """Whether the end record fits the bytes before it."""
-    digest = hashlib.blake2b(digest_size=16)
-    before = b""
-    with open_regular(history) as file:
-        for line in file:
-            digest.update(before)
-            before = line
-    return digest.hexdigest() == end.digest
+def _true(history: Path) -> bool:
+    """Whether the history is whole, to the end record that fits everything before it."""
+    reading = Reading(str(history))
+    for _ in stream(history, reading):
+        pass
+    reading.close()
+    return reading.damage is None
+
+
+def _content_of(history: Path, end: End | None, plan: Path) -> str:
+    """One hash of a history and its plan: of a closed one by its end record, which holds the digest of all lines."""
+    if not history.is_dir():
+        return _content(history, plan)
+    if end is None:
+        return _content(*(segment.path for segment in segments(history)), plan)
+    digest = hashlib.blake2b(line_of(end), digest_size=16)
+    digest.update(_content(plan).encode())
+    return digest.hexdigest()
 
 
 def _content(*files: Path) -> str:
@@ -228,7 +263,7 @@ def _content(*files: Path) -> str:
     for file in files:
         with open_regular(file) as opened:
             sums.append(checksum_of(opened))
-    return sums[0] if len(sums) == 1 else hashlib.blake2b(" ".join(sums).encode(), digest_size=16).hexdigest()
+    return combined(sums)
 
 
 def _told(there: Mapping[str, Any], content: str, directory: Path, run: str) -> Added:
@@ -248,16 +283,20 @@ def _started(text: str) -> datetime:
 
 
 @contextlib.contextmanager
-def _columns(directory: Path, end: End | None) -> Iterator[Path]:
-    """The run's own Parquet file if it holds this history, or one made from the history."""
-    own = directory / store.PARQUET
-    if end is not None and _holds(own, end):
-        yield own
-        return
+def _columns(directory: Path, history: Path, end: End | None) -> Iterator[list[Path]]:
+    """The run's own Parquet files if they hold this history, or one made from it. ``end``: of a whole history."""
+    if end is not None:
+        own = segments(history) if history.is_dir() else ()
+        if own and all(segment.sealed for segment in own):
+            yield [segment.path for segment in own]
+            return
+        if _holds(directory / store.COLUMNS, end):
+            yield [directory / store.COLUMNS]
+            return
     with tempfile.TemporaryDirectory(prefix="dethrone-corpus-") as temporary:
-        made = Path(temporary) / store.PARQUET
-        parquet.write_parquet(read_history(directory / store.HISTORY), made)
-        yield made
+        made = Path(temporary) / store.COLUMNS
+        parquet.write_parquet(read_history(history), made)
+        yield [made]
 
 
 def _holds(path: Path, end: End) -> bool:
@@ -280,13 +319,16 @@ def _holds(path: Path, end: End) -> bool:
         return False
 
 
-def _measure(file: Path) -> tuple[int, int]:
-    """Rows and schema version."""
+def _measure(files: Sequence[Path]) -> tuple[int, int]:
+    """Rows, and the oldest schema version."""
     import pyarrow.parquet as pq
 
-    with pq.ParquetFile(file) as opened:
-        version = parquet.version_of(opened.schema_arrow.metadata or {}, where=str(file))
-        return int(opened.metadata.num_rows), version
+    rows, versions = 0, []
+    for file in files:
+        with pq.ParquetFile(file) as opened:
+            versions.append(parquet.version_of(opened.schema_arrow.metadata or {}, where=str(file)))
+            rows += int(opened.metadata.num_rows)
+    return rows, min(versions)
 
 
 def _put(corpus: Corpus, path: str, file: Path) -> None:

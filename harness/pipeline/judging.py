@@ -51,11 +51,11 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
     findings: list[dict[str, Any]]
 
 
-def judge_job(source: Callable[[], Any], job: Job, checkers: Mapping[str, Checker]) -> Told:
-    """Read and judge one run. ``source`` opens its events: a path, or a file."""
+def judge_job(sources: Callable[[], Sequence[Any]], job: Job, checkers: Mapping[str, Checker]) -> Told:
+    """Read and judge one run. ``sources`` opens its events: paths, or files, in their order."""
     with no_garbage():
         try:
-            history = parquet.history_of(source(), where=job.path)
+            history = parquet.history_of(*sources(), where=job.path)
             plan = msgspec.json.decode(job.plan, type=Plan)
             asked = {name: checkers[name] for name in job.checkers if name != HISTORY}
             verdicts = list(_verdicts(history, plan, asked, with_history=HISTORY in job.checkers))

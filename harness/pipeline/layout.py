@@ -1,7 +1,8 @@
 """The layout of a corpus, and the schemas of its tables (a column without a type holds strings). Pure.
 
     _corpus.json                                      that this is a corpus, and its version
-    events/date=2026-11-21/system=raft/run=<id>/<content>.parquet    one file per run: dethrone.harness.core.parquet
+    events/date=2026-11-21/system=raft/run=<id>/<content>.parquet    the events of a run: dethrone.harness.core.parquet
+    events/date=2026-11-21/system=raft/run=<id>/<content>/*.parquet  those of a long one, in its segments
     runs/*.parquet                                    the manifest: a run is in the corpus once its row is
     verdicts/*.parquet   findings/*.parquet           what the checkers said
     campaigns/*.parquet   seeds/*.parquet             campaigns in virtual time, a row per seed
@@ -19,6 +20,7 @@ from dethrone.harness.pipeline.tables import Table, typed
 CORPUS_VERSION = 1
 MARKER = "_corpus.json"
 EVENTS = "events"
+SUFFIX = ".parquet"
 
 RUNS = Table(
     name="runs",
@@ -32,7 +34,8 @@ RUNS = Table(
     newest="written_ns",
 )
 """``started_ns``, ``written_ns``: of the Unix epoch. ``content``: hash of history and plan; ``digest``: of the history
-alone (its end record). ``path``: of the file of its events, relative; ``bytes``, ``checksum``: its size and hash.
+alone (its end record). ``path``: of the file of its events, or of the directory of its segments, relative; ``bytes``,
+``checksum``: size and hash of all of it.
 ``version``: of the dethrone that ran it. ``plan``, ``info``: plan.json and run.json. ``state``: ``stored``, or
 ``pruned`` (its events are gone, the rest stays)."""
 
@@ -97,6 +100,6 @@ def usable(name: str) -> bool:
     return _NAME.fullmatch(name) is not None and not re.fullmatch(r"[0-9.eE+-]+|(?i:null|nan|inf|true|false)", name)
 
 
-def events_path(*, date: str, system: str, run: str, content: str) -> str:
-    """The path of a run's events."""
-    return f"{EVENTS}/date={date}/system={system}/run={run}/{content[:16]}.parquet"
+def events_path(*, date: str, system: str, run: str, content: str, several: bool = False) -> str:
+    """The path of a run's events: a file, or a directory of ``several``."""
+    return f"{EVENTS}/date={date}/system={system}/run={run}/{content[:16]}{'' if several else SUFFIX}"

@@ -19,7 +19,7 @@ from dethrone.harness.core.errors import HistoryError
 from dethrone.harness.core.ledger import state_dir
 from dethrone.harness.engine.nightly.new_findings import RAISED, Shown, absent, call_hook, raised
 from dethrone.harness.engine.nightly.night_rows import Raised, append
-from dethrone.harness.pipeline.corpus import Corpus
+from dethrone.harness.pipeline.corpus import Corpus, open_events
 from dethrone.harness.pipeline.known_regressions import Known, covers
 from dethrone.harness.pipeline.nights import ANY, Cell
 from dethrone.harness.pipeline.places import LocalPlace
@@ -117,7 +117,7 @@ def _fault_before(corpus: Corpus, run: Mapping[str, Any] | None, row: Mapping[st
     if run is None or last is None:
         return ""
     try:
-        faults = parquet.faults_begun(corpus.place.open(run["path"]), where=run["path"])
+        faults = parquet.faults_begun(*open_events(corpus.place, run["path"]), where=run["path"])
     except (HistoryError, OSError):
         return ""
     before = [kind for seq, kind in faults if seq < last]

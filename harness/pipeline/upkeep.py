@@ -8,9 +8,8 @@ repairing: ``corpus add`` puts back the events of a run whose directory is still
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -18,7 +17,7 @@ import msgspec
 from dethrone.harness.core.clock import SECOND
 from dethrone.harness.core.errors import HistoryError
 from dethrone.harness.pipeline import layout, tables
-from dethrone.harness.pipeline.corpus import Corpus, checksum_of, said_by
+from dethrone.harness.pipeline.corpus import Corpus, checksum_of_all, event_files, said_by
 
 
 class Compacted(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,7 +73,12 @@ def compact(corpus: Corpus, *, now_ns: int) -> Compacted:
 def _unowned(corpus: Corpus) -> list[str]:
     """Events that no run of the manifest owns. Call only while no other process can add runs."""
     owned = {row["path"] for row in corpus.runs("path", stored=True)}
-    return [entry.path for entry in corpus.place.files(layout.EVENTS) if entry.path not in owned]
+    return [entry.path for entry in corpus.place.files(layout.EVENTS) if not _owned(entry.path, owned)]
+
+
+def _owned(path: str, owned: Collection[str]) -> bool:
+    """Whether a file is a run's, or one of its segments."""
+    return path in owned or path.rpartition("/")[0] in owned
 
 
 def verify(corpus: Corpus, *, progress: Callable[[int, int], None]) -> Verified:
@@ -96,7 +100,7 @@ def verify(corpus: Corpus, *, progress: Callable[[int, int], None]) -> Verified:
     damage += [
         Damage(kind="orphan", path=entry.path, what="no run of the manifest owns it: an addition was broken off")
         for entry in corpus.place.files(layout.EVENTS)
-        if entry.path not in owned
+        if not _owned(entry.path, owned)
     ]
     return Verified(runs=len(rows), events=events, damage=tuple(damage))
 
@@ -122,15 +126,14 @@ def _tables_damage(corpus: Corpus) -> Iterator[Damage]:
 
 
 def _events_damage(corpus: Corpus, row: dict[str, Any]) -> tuple[str, str] | None:
-    size = corpus.place.size(row["path"])
-    if size is None:
+    place, files = corpus.place, event_files(corpus.place, row["path"])
+    size = sum(place.size(path) or 0 for path in files)
+    if not files:
         return "missing", "the events are not there; `dethrone corpus add` of the run's directory puts them back"
     if size != row["bytes"]:
         return "damaged", f"{size} bytes, not the {row['bytes']} of the manifest"
     try:
-        source = corpus.place.open(row["path"])
-        with Path(source).open("rb") if isinstance(source, str) else source as file:
-            checksum = checksum_of(file)
+        checksum = checksum_of_all(place, files)
     except (OSError, HistoryError) as error:
         return "damaged", " ".join(str(error).split())[:200]
     if checksum != row["checksum"]:
@@ -150,7 +153,8 @@ def prune(corpus: Corpus, *, keep_days: int, now_ns: int) -> Pruned:
             rows = tables.rows_of(layout.RUNS, [{**row, "state": "pruned", "written_ns": now_ns} for row in gone])
             tables.append(corpus.place, layout.RUNS, rows, name=f"pruned-{now_ns}")
         for row in gone:  # after their rows: a file that is not there must not be promised
-            corpus.place.delete(row["path"])
+            for path in event_files(corpus.place, row["path"]):
+                corpus.place.delete(path)
     return Pruned(
         before=before,
         runs=tuple(row["run"] for row in gone),

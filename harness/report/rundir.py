@@ -14,7 +14,8 @@ import msgspec
 
 from dethrone.harness.core import store
 from dethrone.harness.core.errors import HistoryError
-from dethrone.harness.core.history import History, read_history
+from dethrone.harness.core.history import History
+from dethrone.harness.core.history_files import history_at, named, read_history, run_of
 from dethrone.harness.core.plan import Plan
 from dethrone.harness.engine.run.judgement import Judgement, RunResult
 
@@ -37,9 +38,10 @@ class RunFiles(msgspec.Struct, frozen=True, kw_only=True):
 
 def read_run(path: Path, judgement: Judgement | None = None) -> RunFiles:
     """The run in ``path`` (a directory or a history file). HistoryError if there is no readable history."""
+    path = named(path)
     directory = path if path.is_dir() else None
-    history = read_history(path / store.HISTORY if directory else path)
-    beside = path if directory else path.parent
+    found = history_at(path)
+    history, beside = read_history(found), run_of(found)
     missing: list[str] = []
     plan = _optional(beside / store.PLAN, Plan, missing)
     run = _optional(beside / store.RUN, dict, missing) if directory else None

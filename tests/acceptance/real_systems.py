@@ -13,6 +13,8 @@ import os
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from dethrone.harness.core.events import Return
+from dethrone.harness.core.history_files import history_at, read_history
 from tests.acceptance.kept import of, run
 from tests.acceptance.simulated import OUT, Item, Until
 
@@ -91,10 +93,9 @@ def passed(result: dict[str, Any]) -> bool:
     return result["verdict"] == "pass" and not result["trouble"]
 
 
-def operations(history: Path) -> int:
+def operations(run: Path) -> int:
     """Operations that were answered."""
-    with history.open("rb") as lines:
-        return sum(b'"type":"return"' in line and b'"status":"info"' not in line for line in lines)
+    return sum(event.status != "info" for event in read_history(history_at(run)).of(Return))
 
 
 def quiet(cluster: Cluster) -> Item:
@@ -118,7 +119,7 @@ def many(cluster: Cluster) -> Item:
         for workload in cluster.workloads:
             name = f"{cluster.system}-{workload}-operations"
             result = cluster.run(name, 2, "--workload", workload, *pace, until=until)
-            done = operations(cluster.kept / name / "history.jsonl")
+            done = operations(cluster.kept / name)
             held &= passed(result) and done >= OPERATIONS
             lines.append(f"{workload} {done}: {told(result)}")
         return held, f"operations without faults: {'; '.join(lines)}"

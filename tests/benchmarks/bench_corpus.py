@@ -23,7 +23,7 @@ from pathlib import Path
 
 from dethrone.harness.engine.run.judge import load_checkers
 from dethrone.harness.pipeline import checking, frames, ingest, judging, native
-from dethrone.harness.pipeline.corpus import Corpus, open_corpus
+from dethrone.harness.pipeline.corpus import Corpus, open_corpus, open_events
 from dethrone.harness.pipeline.places import place_of
 from dethrone.harness.pipeline.session import SparkOptions, session
 from tests.benchmarks.corpus_nights import arguments, make
@@ -132,7 +132,7 @@ def judge_one(work: tuple[str, judging.Job]) -> int:
     """One run, in this process; how many verdicts it gave."""
     url, job = work
     place = place_of(url)
-    return len(judging.judge_job(lambda: place.open(job.path), job, load_checkers()).verdicts)
+    return len(judging.judge_job(lambda: open_events(place, job.path), job, load_checkers()).verdicts)
 
 
 class Memory:

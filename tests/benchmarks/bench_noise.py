@@ -20,7 +20,8 @@ from typing import NamedTuple
 
 from dethrone.harness.core.clock import MS, SECOND, Ns
 from dethrone.harness.core.events import Converged, Noise, Traced
-from dethrone.harness.core.history import History, read_history
+from dethrone.harness.core.history import History
+from dethrone.harness.core.history_files import read_history
 from tests.load_generator import Load
 
 LEAST_NS: Ns = 100 * MS
@@ -112,14 +113,14 @@ def main(words: Sequence[str] | None = None) -> int:
     total: Counter[str] = Counter()
     for seed in range(1, given.runs + 1):
         place = given.out / f"{given.system}-{given.on}-{seed}"
-        if not (place / "history.jsonl").exists():
+        if not (place / "history").exists():
             command = [str(Path(sys.executable).parent / "dethrone"), "run", given.system, "--on", given.on]
             command += ["--seed", str(seed), "--time-limit", given.time_limit, "--out", str(place), "-q"]
             command += ["--time-scale", "1"]  # with the timers, the length from which on a stall is noise would grow
             with Load(cpu=given.cpu, fsync=given.fsync, limit_s=RUN_LIMIT_S):
                 code = subprocess.run(command, check=False, timeout=RUN_LIMIT_S, stdout=subprocess.DEVNULL).returncode
             print(f"seed {seed}: exit code {code}", flush=True)
-        one = figures(read_history(place / "history.jsonl"))
+        one = figures(read_history(place / "history"))
         print(f"seed {seed}: {', '.join(f'{name} {count}' for name, count in sorted(one.items()))}", flush=True)
         total += one
     share = 100 * total["covered"] / total["suffered"] if total["suffered"] else None

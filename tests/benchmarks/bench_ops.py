@@ -21,7 +21,8 @@ from typing import Any
 from dethrone.harness.core import world as w
 from dethrone.harness.core.clock import SECOND
 from dethrone.harness.core.events import SCHEMA, Begin, Invoke, Return
-from dethrone.harness.core.history import HistoryWriter, read_history
+from dethrone.harness.core.history_files import read_history
+from dethrone.harness.core.history_writer import HistoryWriter
 from dethrone.harness.core.interfaces import ClusterView, NodeSpec, OpOutcome, OpPlan
 from dethrone.harness.engine.run.live_world import LiveWorld
 from dethrone.harness.engine.run.op_pacing import OpPump
@@ -123,7 +124,7 @@ def record(seconds: float, processes: int) -> tuple[float, int]:
             observe_interval_ns=SECOND,
             inbox=queue.SimpleQueue(),
         )
-        path = Path(folder, "history.jsonl")
+        path = Path(folder, "history")
         writer = HistoryWriter(path)
         writer.write([Begin(seq=0, t=0, schema=SCHEMA, system="echo", nodes=("n1",), seed=0)])
         pump = OpPump(processes=processes, rate_per_s=0)

@@ -28,6 +28,7 @@ from dethrone.harness.engine.run.listener import Silence
 from dethrone.harness.engine.run.options import RunOptions
 from dethrone.harness.engine.run.runner import run
 from dethrone.harness.pipeline.ingest import find_runs
+from tests.stored import lines
 
 KINDS = (
     ("raft", None, 5),
@@ -42,7 +43,7 @@ KINDS = (
 """System, variant, nodes."""
 
 FIRST_S = 30
-FILES = (store.HISTORY, store.PARQUET, store.PLAN)
+FILES = (store.HISTORY, store.PLAN)
 
 
 def template(directory: Path, number: int, events: int) -> tuple[Path, int]:
@@ -63,14 +64,16 @@ def template(directory: Path, number: int, events: int) -> tuple[Path, int]:
         found = run(msgspec.structs.replace(base, time_limit_ns=FIRST_S * SECOND, out=short), Silence())
         seconds = max(FIRST_S, FIRST_S * events // max(1, found.figures["events"]))
         run(msgspec.structs.replace(base, time_limit_ns=seconds * SECOND, out=place), Silence())
-    return place, sum(1 for _ in (place / store.HISTORY).open("rb"))
+    return place, lines(place).count(b"\n")
 
 
 def stamp(place: Path, target: Path, *, run_id: str, night: int) -> None:
     """The same run under another name, in another night."""
     target.mkdir(parents=True)
     for name in FILES:
-        os.link(place / name, target / name)
+        shutil.copytree(place / name, target / name, copy_function=os.link) if (place / name).is_dir() else os.link(
+            place / name, target / name
+        )
     info = msgspec.json.decode((place / store.RUN).read_bytes())
     info |= {"run_id": run_id, "started_at": f"2026-10-{1 + night % 30:02d}T01:00:00Z"}
     store.write_json(target / store.RUN, info)
@@ -97,7 +100,7 @@ def make(
         target = nights / f"real-{number:04d}"
         if not target.exists():
             shutil.copytree(place, target)
-        total += sum(1 for _ in (target / store.HISTORY).open("rb"))
+        total += lines(target).count(b"\n")
     if large:
         place, count = template(directory, 0, large)
         total += count

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from dethrone.harness.core import registry
-from dethrone.harness.core.history import History, read_history
+from dethrone.harness.core.history import History
+from dethrone.harness.core.history_files import read_history
 from dethrone.harness.core.verdict import Verdict
 from tests.checkers.stories import STORIES
 

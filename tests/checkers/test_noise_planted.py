@@ -16,7 +16,8 @@ from dethrone.checkers.noise import disturbance
 from dethrone.harness.core import registry, store
 from dethrone.harness.core.clock import MS, SECOND, Span
 from dethrone.harness.core.events import Noise
-from dethrone.harness.core.history import History, read_history
+from dethrone.harness.core.history import History
+from dethrone.harness.core.history_files import read_history
 from dethrone.harness.core.rng import Rng
 from dethrone.harness.engine.exam.exam import Task, options_of
 from dethrone.harness.engine.run.listener import Silence

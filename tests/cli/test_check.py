@@ -7,6 +7,8 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from tests import stored
+
 
 @pytest.fixture
 def run_dir(templates):
@@ -24,9 +26,14 @@ def test_a_stored_run_is_judged_again_by_the_real_checkers(call, run_dir):
 
 
 def test_a_history_file_alone_is_enough_beside_its_plan(call, run_dir):
-    value = json.loads(call("check", str(run_dir / "history.jsonl"), "--json").stdout)
+    value = json.loads(call("check", str(stored.older(run_dir)), "--json").stdout)
     assert value["verdict"] == "fail"
     assert value["run_dir"] is None
+
+
+def test_the_history_of_a_run_names_the_run(call, run_dir):
+    value = json.loads(call("check", str(run_dir / "history"), "--json").stdout)
+    assert (value["verdict"], value["run_dir"]) == ("fail", str(run_dir))
 
 
 def test_update_stores_the_verdict_and_redraws(call, run_dir):
@@ -38,7 +45,7 @@ def test_update_stores_the_verdict_and_redraws(call, run_dir):
 
 def test_a_truncated_history_is_said_and_never_passes(call, templates):
     run_dir = Path(shutil.copytree(templates["pass"], "cut"))
-    path = run_dir / "history.jsonl"
+    path = stored.older(run_dir)
     path.write_bytes(path.read_bytes()[:-300])
     done = call("check", str(run_dir), "--json")
     value = json.loads(done.stdout)

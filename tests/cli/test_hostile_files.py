@@ -66,7 +66,7 @@ def test_a_file_without_an_end_is_refused_by_name(call, tmp_path, alarm, words, 
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize("name", ["plan.json", "run.json", "history.jsonl"])
+@pytest.mark.parametrize("name", ["plan.json", "run.json", "history/000000000000.jsonl"])
 def test_a_run_directory_with_such_a_file_is_refused_too(call, tmp_path, alarm, templates, name):
     run = tmp_path / "run"
     shutil.copytree(templates["pass"], run)

@@ -10,7 +10,8 @@ import pytest
 from dethrone.harness.core import store
 from dethrone.harness.core.errors import ConfigError
 from dethrone.harness.core.events import Noise, Observed, Silent, Traced, Trouble
-from dethrone.harness.core.history import HistoryWriter, read_history
+from dethrone.harness.core.history_files import read_history
+from dethrone.harness.core.history_writer import HistoryWriter
 from dethrone.harness.core.plan import Plan
 from dethrone.harness.engine.replay.stored_run import read_stored
 from dethrone.harness.engine.run.lifecycle import Course
@@ -28,9 +29,9 @@ EVIL = "\x1b]52;c;ZXZpbA==\x07\n::error::forged\nPASS  every promised property h
 def evil_run(tmp_path_factory, synthetic):
     """A failing run in whose texts everything is said that could do harm."""
     place = synthetic.failing_run(tmp_path_factory.mktemp("evil") / "run")
-    events = read_history(place / "history.jsonl").events
-    (place / "history.jsonl").unlink()
-    writer = HistoryWriter(place / "history.jsonl", sync=False)
+    events = read_history(place / "history").events
+    shutil.rmtree(place / "history")
+    writer = HistoryWriter(place / "history", sync=False)
     for event in events[:-1]:
         changed = event
         if isinstance(event, Observed | Traced):

@@ -8,7 +8,10 @@ import pytest
 from dethrone.harness.core.clock import Span
 from dethrone.harness.core.errors import HistoryError
 from dethrone.harness.core.events import SCHEMA, Begin, Mark, Observed
-from dethrone.harness.core.history import HistoryWriter, parse_history, read_history
+from dethrone.harness.core.history import parse_history
+from dethrone.harness.core.history_files import read_history, seal
+from dethrone.harness.core.history_writer import HistoryWriter
+from tests.stored import lines
 
 
 def write_sample(path: Path, marks: int = 5, *, end: bool = True) -> bytes:
@@ -20,7 +23,7 @@ def write_sample(path: Path, marks: int = 5, *, end: bool = True) -> bytes:
         writer.end(t=100, reason="complete")
     else:
         writer.close()
-    return path.read_bytes()
+    return lines(path)
 
 
 def test_a_closed_history_is_complete_and_undamaged(tmp_path):
@@ -50,9 +53,9 @@ def test_a_truncated_history_is_read_up_to_the_damage(tmp_path, cut):
 
 
 def test_reordered_lines_are_damage_that_names_the_line(tmp_path):
-    lines = write_sample(tmp_path / "h").splitlines(keepends=True)
-    lines[2], lines[3] = lines[3], lines[2]
-    history = parse_history(b"".join(lines))
+    written = write_sample(tmp_path / "h").splitlines(keepends=True)
+    written[2], written[3] = written[3], written[2]
+    history = parse_history(b"".join(written))
     assert history.damage.startswith("line 3: seq 3 where 2 was expected")
     assert len(history) == 2
 
@@ -100,7 +103,7 @@ def test_a_gap_in_seq_is_refused_by_the_writer(tmp_path):
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs the full device of Linux")
 def test_a_full_disk_is_said_with_its_cause_and_the_next_step(tmp_path, monkeypatch):
     real_open = os.open
-    monkeypatch.setattr("dethrone.harness.core.history.os.open", lambda *_: real_open("/dev/full", os.O_WRONLY))
+    monkeypatch.setattr("dethrone.harness.core.history_writer.os.open", lambda *_: real_open("/dev/full", os.O_WRONLY))
     writer = HistoryWriter(tmp_path / "h", sync=False)
     with pytest.raises(HistoryError, match="No space left") as caught:
         writer.write([Mark(seq=0, t=0, name="x")])
@@ -124,3 +127,93 @@ def test_events_survive_a_round_trip_with_all_their_fields(tmp_path):
     writer.write([Begin(seq=0, t=0, schema=SCHEMA, system="raft", nodes=("n1",), seed=1), observed])
     writer.end(t=9, reason="complete")
     assert read_history(tmp_path / "h").of(Observed) == [observed]
+
+
+# --- segments -----------------------------------------------------------------------------------------------------
+
+
+def write_segments(place: Path, marks: int = 25, *, size: int = 10, end: bool = True) -> bytes:
+    """A history in segments of ten events; its canonical lines."""
+    writer = HistoryWriter(place, segment_events=size)
+    writer.write([Begin(seq=0, t=0, schema=SCHEMA, system="raft", nodes=("n1",), seed=7)])
+    for number in range(1, marks + 1):
+        writer.write([Mark(seq=number, t=number, name="step", data={"step": number, "text": "ü\u2028"})])
+    if end:
+        writer.end(t=100, reason="complete")
+    else:
+        writer.close()
+    return lines(place)
+
+
+def names(place: Path) -> list[str]:
+    return sorted(path.name for path in place.iterdir())
+
+
+def test_a_full_segment_is_sealed_by_another_process_and_the_open_one_stays_lines(tmp_path):
+    write_segments(tmp_path / "h", end=False)
+    assert names(tmp_path / "h") == ["000000000000.parquet", "000000000010.parquet", "000000000020.jsonl"]
+
+
+def test_the_digest_is_that_of_the_lines_whatever_their_form(tmp_path):
+    written = write_segments(tmp_path / "h")
+    assert seal(tmp_path / "h", ended=True) == 1
+    assert [path.suffix for path in (tmp_path / "h").iterdir()] == [".parquet"] * 3
+    assert lines(tmp_path / "h") == written
+    history = read_history(tmp_path / "h")
+    assert history.complete
+    assert parse_history(written).events == history.events
+    assert seal(tmp_path / "h", ended=True) == 0
+
+
+def test_lines_that_outlived_the_sealing_of_their_segment_are_not_read_twice(tmp_path):
+    write_segments(tmp_path / "h")
+    seal(tmp_path / "h", ended=True)
+    (tmp_path / "h" / "000000000010.jsonl").write_text("anything\n")
+    assert read_history(tmp_path / "h").complete
+    seal(tmp_path / "h", ended=True)
+    assert "000000000010.jsonl" not in names(tmp_path / "h")
+
+
+def test_what_a_kill_left_is_read_as_one_prefix(tmp_path):
+    whole = write_segments(tmp_path / "h", end=False)
+    last = tmp_path / "h" / "000000000020.jsonl"
+    last.write_bytes(last.read_bytes()[:-7])
+    history = read_history(tmp_path / "h")
+    assert [event.seq for event in history] == list(range(25))
+    assert not history.complete
+    assert "cut off in the middle" in history.damage
+    assert whole.startswith(lines(tmp_path / "h"))
+    assert seal(tmp_path / "h", ended=True) == 0
+
+
+@pytest.mark.parametrize("lost", ["000000000010.parquet", "000000000000.parquet"])
+def test_nothing_behind_a_missing_segment_is_read(tmp_path, lost):
+    write_segments(tmp_path / "h")
+    (tmp_path / "h" / lost).unlink()
+    if lost.startswith("000000000000"):
+        with pytest.raises(HistoryError):
+            read_history(tmp_path / "h")
+        return
+    history = read_history(tmp_path / "h")
+    assert len(history) == 10
+    assert "a segment is missing" in history.damage
+
+
+def test_a_bad_page_of_a_sealed_segment_is_damage_not_events(tmp_path):
+    write_segments(tmp_path / "h")
+    path = tmp_path / "h" / "000000000010.parquet"
+    raw = bytearray(path.read_bytes())
+    raw[60] ^= 0xFF
+    path.write_bytes(bytes(raw))
+    history = read_history(tmp_path / "h")
+    assert len(history) == 10
+    assert "000000000010.parquet" in history.damage
+
+
+def test_numbers_beyond_64_bits_stay_lines(tmp_path):
+    writer = HistoryWriter(tmp_path / "h")
+    writer.write([Begin(seq=0, t=2**70, schema=SCHEMA, system="raft", nodes=("n1",), seed=7)])
+    writer.end(t=2**70, reason="complete")
+    assert seal(tmp_path / "h", ended=True) == 0
+    assert names(tmp_path / "h") == ["000000000000.jsonl"]
+    assert read_history(tmp_path / "h").complete

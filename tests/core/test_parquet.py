@@ -11,7 +11,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from dethrone.harness.core.errors import HistoryError
-from dethrone.harness.core.history import History, decode_line, read_history
+from dethrone.harness.core.history import History, decode_line
+from dethrone.harness.core.history_files import read_history
 from dethrone.harness.core.parquet import COLUMNS, DERIVED, SCHEMA_VERSION, read_parquet, write_parquet
 from tests.checkers.soup import soups
 from tests.checkers.stories import STORIES

@@ -43,6 +43,7 @@ from dethrone.harness.engine.run.status_poller import status_reader
 from dethrone.harness.report import json_objects
 from tests.clusters.own.described import TEXT
 from tests.hostile import make
+from tests.stored import older
 
 LIMIT_S = 20.0
 MEMORY_BYTES = 2 << 30
@@ -140,7 +141,7 @@ class Kinds:
             system="raft", backend="sim", nodes=3, seed=5, time_limit_ns=16_000_000_000, out=directory / "sample"
         )
         self.sample = run(options, Silence()).run_dir
-        self.lines = (self.sample / store.HISTORY).read_bytes().splitlines()
+        self.lines = older(self.sample).read_bytes().splitlines()
         self.plan = json.loads((self.sample / store.PLAN).read_bytes())
         self.record = json.loads((self.sample / store.RUN).read_bytes())
         self.verdict = json.loads((self.sample / store.VERDICT).read_bytes())
@@ -168,7 +169,7 @@ class Kinds:
             "trace entries": (of(APPENDED), self.trace),
             "trace torn": (text(json.dumps(APPENDED).encode()), self.trace),
             "trace of our nodes": (of(OURS), self.trace),
-            "history": (self.hostile_history, self.judged(store.HISTORY)),
+            "history": (self.hostile_history, self.judged(store.LINES)),
             "plan": (of(self.plan), self.judged(store.PLAN)),
             "run record": (of(self.record), self.judged(store.RUN)),
             "verdict": (of(self.verdict), self.judged(store.VERDICT)),

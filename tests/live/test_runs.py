@@ -12,11 +12,12 @@ import pytest
 
 from dethrone.harness.core import registry
 from dethrone.harness.core.clock import SECOND
-from dethrone.harness.core.history import read_history
+from dethrone.harness.core.history_files import read_history
 from dethrone.harness.engine.run.judge import check_path
 from dethrone.harness.engine.run.listener import Silence
 from dethrone.harness.engine.run.options import RunOptions
 from dethrone.harness.engine.run.runner import run
+from tests import stored
 from tests.command import dethrone, started
 from tests.waiting import until
 
@@ -49,7 +50,7 @@ def test_raft_survives_partitions_kills_pauses_and_clock_steps_with_evidence(tmp
     assert verdicts["one-vote-per-term"].outcome == "pass"
     assert verdicts["acknowledged-survives"].outcome == "pass"
     assert result.figures["faults"] >= 2
-    assert (result.run_dir / "history.parquet").stat().st_size > 0
+    assert [path.suffix for path in (result.run_dir / "history").iterdir()] == [".parquet"]
     for node in ("n1", "n5"):
         assert (result.run_dir / "nodes" / node / "trace.jsonl").stat().st_size > 0
     judged, _, _ = check_path(result.run_dir)
@@ -64,7 +65,8 @@ def test_nacos_fails_by_a_certificate_that_an_independent_script_confirms(tmp_pa
         if {"one-leader-per-term", "one-vote-per-term"} & failing(result):
             break
     assert {"one-leader-per-term", "one-vote-per-term"} & failing(result)
-    again = subprocess.run([sys.executable, VERIFY, out / "history.jsonl"], capture_output=True, check=False)
+    lines = stored.as_file(out, tmp_path / "lines.jsonl")
+    again = subprocess.run([sys.executable, VERIFY, lines], capture_output=True, check=False)
     assert again.returncode == 1, again.stderr.decode()
 
 
@@ -108,21 +110,17 @@ def start(tmp_path, state, *words, out="run"):
     return started(state, *given, *words)
 
 
-def text_of(path):
-    return path.read_text() if path.exists() else ""
-
-
 @pytest.mark.parametrize(
     "number",
     [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.nightly("SIGINT takes the same way out"))],
 )
 def test_a_signal_in_the_middle_of_a_fault_heals_keeps_the_history_and_exits_130(tmp_path, state, number):
     process = start(tmp_path, state, "--faults", "pause", "--seed", "1")
-    until(lambda: '"outcome":"installed"' in text_of(tmp_path / "run" / "history.jsonl"), 60)
+    until(lambda: '"outcome":"installed"' in stored.text(tmp_path / "run"), 60)
     process.send_signal(number)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130, errors
-    history = read_history(tmp_path / "run" / "history.jsonl")
+    history = read_history(tmp_path / "run" / "history")
     assert history.complete
     assert history.end.reason == "interrupted"
     realised = json.loads((tmp_path / "run" / "schedule.realised.json").read_text())
@@ -147,7 +145,7 @@ def test_after_kill_nine_heal_leaves_nothing_and_disturbs_nobody(tmp_path, state
     victim = start(tmp_path, state, "--faults", "partition", "--seed", "1")
     try:
         for out in ("run", "other"):
-            until(lambda out=out: '"outcome":"installed"' in text_of(tmp_path / out / "history.jsonl"), 90)
+            until(lambda out=out: '"outcome":"installed"' in stored.text(tmp_path / out), 90)
         victim.kill()
         victim.communicate()
         for _ in range(2):
@@ -157,7 +155,7 @@ def test_after_kill_nine_heal_leaves_nothing_and_disturbs_nobody(tmp_path, state
         foreign.reload()
         assert foreign.status == "running", (foreign.attrs["State"], foreign.attrs["Config"], foreign.logs())
         assert foreign.exec_run(["iptables", "-C", *RULE]).exit_code == 0
-        assert len(read_history(tmp_path / "run" / "history.jsonl")) > 100
+        assert len(read_history(tmp_path / "run" / "history")) > 100
         bystander.send_signal(signal.SIGINT)
         _, errors = bystander.communicate(timeout=60)
         assert bystander.returncode == 130, errors
@@ -190,7 +188,7 @@ def test_a_disk_that_fills_under_the_history_is_trouble_and_everything_is_healed
         result = run(options(tmp_path, out=small / "run"), Silence())
         assert result.exit_code == 3
         assert any("No space left" in line for line in result.trouble)
-        history = read_history(small / "run" / "history.jsonl")
+        history = read_history(small / "run" / "history")
         assert not history.complete
         assert len(history) > 50
         assert result.judgement is None or result.judgement.outcome != "pass"

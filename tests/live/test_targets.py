@@ -7,7 +7,7 @@ import pytest
 from dethrone.harness.core import store
 from dethrone.harness.core.clock import SECOND
 from dethrone.harness.core.events import NodeProcess, Traced
-from dethrone.harness.core.history import read_history
+from dethrone.harness.core.history_files import read_history
 from dethrone.harness.core.schedule import RealisedSchedule
 from dethrone.harness.engine.run.listener import Silence
 from dethrone.harness.engine.run.options import RunOptions
@@ -76,7 +76,7 @@ def test_a_stopped_kraft_leader_resigns_before_it_goes_and_its_journal_is_whole(
     assert not {name for name, outcome in outcomes.items() if outcome == "fail"} & SAFETY
     (fault,) = store.read_json(result.run_dir / store.REALISED, RealisedSchedule).faults
     (victim,) = fault.victims
-    history = read_history(result.run_dir / "history.jsonl")
+    history = read_history(result.run_dir / "history")
     said = [event.name for event in history.of(Traced) if event.node == victim and event.incarnation == 1]
     assert said.index("shutdown") < said.index("stopped")
     exits = [event for event in history.of(NodeProcess) if event.node == victim and event.phase == "exited"]

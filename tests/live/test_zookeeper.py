@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import stored
 from tests.command import told
 
 pytestmark = [pytest.mark.docker, pytest.mark.system]
@@ -27,7 +28,7 @@ def test_zookeeper_keeps_its_locks_apart_while_its_servers_are_killed(tmp_path, 
     assert "fail" not in found.values()
     held = ("lock", "log", "one-leader-per-term", "term-never-decreases", "acknowledged-survives")
     assert {found[name] for name in held} == {"pass"}
-    events = [json.loads(line) for line in (tmp_path / "run" / "history.jsonl").read_text().splitlines()]
+    events = [json.loads(line) for line in stored.lines(tmp_path / "run").splitlines()]
     said = {event["term"] for event in events if event["type"] == "traced" and event["name"] == "elected"}
     led = {event["term"] for event in events if event["type"] == "observed" and event["leads"]}
     assert led

@@ -9,8 +9,8 @@ import msgspec
 from dethrone.harness.core import store
 from dethrone.harness.core.clock import SECOND
 from dethrone.harness.core.events import End
-from dethrone.harness.core.history import HistoryWriter, read_history
-from dethrone.harness.core.parquet import write_parquet
+from dethrone.harness.core.history_files import seal
+from dethrone.harness.core.history_writer import HistoryWriter
 from dethrone.harness.engine.run.options import RunOptions
 from dethrone.harness.engine.run.rehearsal import Rehearsed, rehearse
 
@@ -49,7 +49,7 @@ def store_run(
     record = {"schema": 1, "run_id": run, "started_at": started_at, "versions": {"dethrone": "0.1.0"}, "figures": {}}
     store.write_json(directory / store.RUN, record)
     if columns:
-        write_parquet(read_history(directory / store.HISTORY), directory / store.PARQUET)
+        seal(directory / store.HISTORY, ended=True)
     return directory
 
 

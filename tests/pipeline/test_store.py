@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,10 +18,11 @@ import pytest
 
 from dethrone.harness.core import parquet, store
 from dethrone.harness.core.errors import ConfigError, HistoryError
-from dethrone.harness.core.history import read_history
+from dethrone.harness.core.history_files import read_history
 from dethrone.harness.pipeline import ingest, layout, places, tables, upkeep
 from dethrone.harness.pipeline.corpus import Corpus, open_corpus
 from dethrone.harness.pipeline.places import ArrowPlace, LocalPlace, place_of
+from tests import stored
 from tests.pipeline import nights
 
 DAY = 86_400 * 10**9
@@ -104,34 +106,51 @@ def test_another_plan_for_the_same_history_is_a_conflict_too(corpus, night):
 
 @pytest.mark.parametrize("missing", [store.RUN, store.PLAN, store.HISTORY])
 def test_a_run_half_written_is_refused_and_the_others_are_stored(corpus, night, missing):
-    (night / "a" / missing).unlink()
+    gone = night / "a" / missing
+    shutil.rmtree(gone) if gone.is_dir() else gone.unlink()
     rows = {row.directory.name: row for row in add(corpus, night)}
     assert Counter(row.answer for row in rows.values()) == {"refused": 1, "stored": 2}
     assert f"half written: there is no {missing}" in rows["a"].why
 
 
+def aged(run):
+    """A run of 0.2.0: all lines in a file, and columns beside it."""
+    written = read_history(stored.older(run))
+    parquet.write_parquet(written, run / store.COLUMNS)
+    return written
+
+
+def test_a_run_of_an_older_version_is_stored_with_its_own_columns(corpus, night):
+    written = aged(night / "a")
+    assert answers(add(corpus, night / "a")) == ["stored"]
+    assert answers(add(corpus, night / "a")) == ["duplicate"]
+    [row] = corpus.runs()
+    assert parquet.history_of(corpus.place.open(row["path"]), where="").events == written.events
+    assert row["bytes"] == (night / "a" / store.COLUMNS).stat().st_size
+
+
 def test_a_truncated_parquet_file_is_made_anew_from_the_history(corpus, night):
-    whole = (night / "a" / store.PARQUET).read_bytes()
-    (night / "a" / store.PARQUET).write_bytes(whole[: len(whole) // 2])
+    written = aged(night / "a")
+    whole = (night / "a" / store.COLUMNS).read_bytes()
+    (night / "a" / store.COLUMNS).write_bytes(whole[: len(whole) // 2])
     assert answers(add(corpus, night / "a")) == ["stored"]
     [row] = corpus.runs()
     back = parquet.history_of(corpus.place.open(row["path"]), where="")
-    assert back.events == read_history(night / "a" / store.HISTORY).events
+    assert back.events == written.events
     assert upkeep.verify(corpus, progress=quiet).damage == ()
 
 
 def test_a_parquet_file_of_another_run_is_not_believed(corpus, night):
-    (night / "deep" / "c" / store.PARQUET).replace(night / "a" / store.PARQUET)
+    written = aged(night / "a")
+    aged(night / "deep" / "c")
+    (night / "deep" / "c" / store.COLUMNS).replace(night / "a" / store.COLUMNS)
     add(corpus, night / "a")
     [row] = corpus.runs()
-    assert (
-        parquet.history_of(corpus.place.open(row["path"]), where="").events
-        == read_history(night / "a" / store.HISTORY).events
-    )
+    assert parquet.history_of(corpus.place.open(row["path"]), where="").events == written.events
 
 
 def test_a_history_that_was_tampered_with_is_stored_with_its_damage(corpus, night):
-    path = night / "a" / store.HISTORY
+    path = stored.older(night / "a")
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join(lines[:40] + lines[41:]))
     assert answers(add(corpus, night / "a")) == ["stored"]
@@ -157,7 +176,7 @@ def test_a_run_of_a_newer_schema_is_refused(corpus, night, file):
 
 
 def test_a_history_of_a_newer_schema_is_refused(corpus, night):
-    path = night / "a" / store.HISTORY
+    path = stored.older(night / "a")
     path.write_bytes(path.read_bytes().replace(b'"schema":1', b'"schema":99', 1))
     [row] = add(corpus, night / "a")
     assert row.answer == "refused"

@@ -11,7 +11,9 @@ import msgspec
 from dethrone.harness.core import events as ev
 from dethrone.harness.core import store
 from dethrone.harness.core.clock import MS, SECOND, Span
-from dethrone.harness.core.history import History, HistoryWriter, read_history
+from dethrone.harness.core.history import History
+from dethrone.harness.core.history_files import read_history
+from dethrone.harness.core.history_writer import HistoryWriter
 from dethrone.harness.core.hoststate import HEALTHY, ClockSkew, HostState
 from dethrone.harness.core.plan import Plan, WorkloadPlan
 from dethrone.harness.core.promise import NotPromised, Promise

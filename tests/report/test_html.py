@@ -17,6 +17,7 @@ from dethrone.harness.report.failover import failovers
 from dethrone.harness.report.html.dots import _round_up
 from dethrone.harness.report.rundir import read_run
 from dethrone.harness.report.screens import failover_lines
+from tests import stored
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\u2028'\"&@@data@@"
 
@@ -173,7 +174,7 @@ def test_planned_and_realised_faults_stand_side_by_side(passing, failing):
 
 def test_a_history_alone_makes_a_page_too(tmp_path, failing_dir):
     alone = tmp_path / "history.jsonl"
-    alone.write_bytes((failing_dir / "history.jsonl").read_bytes())
+    alone.write_bytes(stored.lines(failing_dir))
     page = html.render(read_run(alone))
     assert "NO VERDICT" in page
     assert "plan.json does not exist" in page
@@ -181,7 +182,7 @@ def test_a_history_alone_makes_a_page_too(tmp_path, failing_dir):
 
 def test_a_damaged_history_is_said_on_the_page(tmp_path, failing_dir):
     cut = tmp_path / "history.jsonl"
-    cut.write_bytes((failing_dir / "history.jsonl").read_bytes()[:-400])
+    cut.write_bytes(stored.lines(failing_dir)[:-400])
     assert "the history is damaged" in html.render(read_run(cut))
 
 

@@ -18,6 +18,9 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from dethrone.harness.core import store
+from dethrone.harness.core.history_files import segments
+
 ENGINE = str(Path(__file__).resolve().parents[2] / ".ci" / "engine.py")
 FEW_DESCRIPTORS = 4
 """Fewer than a run has open already: the next one is refused."""
@@ -68,8 +71,8 @@ def _kill_worker(pid: int, out: Path, state: Path) -> str:
 
 def _full_disk(pid: int, out: Path, state: Path) -> str:
     """No file of the harness grows any more: what a full disk is to a process that appends."""
-    history = out / "history.jsonl"
-    size = history.stat().st_size if history.exists() else 0
+    place = out / store.HISTORY
+    size = max((one.path.stat().st_size for one in segments(place)), default=0) if place.is_dir() else 0
     return _limit(pid, resource.RLIMIT_FSIZE, size + 1)
 
 

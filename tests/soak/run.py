@@ -25,9 +25,11 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pyarrow.parquet as pq
 
+from dethrone.harness.core import store
 from dethrone.harness.core.errors import HarnessError
-from dethrone.harness.core.history import read_history
+from dethrone.harness.core.history_files import Segment, read_history, segments
 from tests.load_generator import Load
 from tests.soak import harm, tally, trials
 from tests.soak.tally import Row, Seen
@@ -164,17 +166,22 @@ def _unreadable(run: Path, trial: Trial) -> str:
     """Why a history is not there to its last whole line; "" : it is, or there is none."""
     if trial.seeds:
         return _rows_missing(run, trial)
-    path = run / "history.jsonl"
-    if not path.is_file() or path.stat().st_size == 0:
-        return ""
-    whole = path.read_bytes().count(b"\n")
+    place = run / store.HISTORY
+    whole = sum(map(_events, segments(place))) if place.is_dir() else 0
     if not whole:
-        return ""  # the first event was torn
+        return ""  # there is none, or its first event was torn
     try:
-        events = len(read_history(path))
+        events = len(read_history(place))
     except HarnessError as error:
         return str(error)
     return "" if events == whole else f"{events} events of {whole} lines"
+
+
+def _events(segment: Segment) -> int:
+    """How many whole events a segment holds, counted without reading them."""
+    if segment.sealed:
+        return int(pq.ParquetFile(segment.path).metadata.num_rows)
+    return segment.path.read_bytes().count(b"\n")
 
 
 def _rows_missing(run: Path, trial: Trial) -> str:

@@ -115,7 +115,8 @@ def process():
 
 def test_limits_are_set_on_the_one_process(process, tmp_path):
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
-    (tmp_path / "history.jsonl").write_bytes(b"x" * 100)
+    (tmp_path / "history").mkdir()
+    (tmp_path / "history" / "000000000000.jsonl").write_bytes(b"x" * 100)
     for kind in ("no-descriptors", "full-disk", "no-memory"):
         assert harm.strike(kind, process.pid, out=tmp_path, state=tmp_path)
     assert resource.prlimit(process.pid, resource.RLIMIT_NOFILE)[0] == harm.FEW_DESCRIPTORS

@@ -11,7 +11,7 @@ import pytest
 from dethrone.clusters.docker.image import ensure_image
 from dethrone.harness.core import registry
 from dethrone.harness.core.events import Event
-from dethrone.harness.core.history import read_history
+from dethrone.harness.core.history_files import read_history
 from dethrone.harness.engine.run.options import RunOptions
 from dethrone.harness.engine.run.runner import run
 from tests.clusters.engine import engine_client
@@ -68,7 +68,7 @@ def telltale(tmp_path, monkeypatch) -> Callable[..., Told]:
         result = run(options, Quiet())
         monkeypatch.setattr(kind, "deploy", deploy)
         (tmp_path / f"{out.name}.origin").write_text(str(origin[-1]))
-        events = list(read_history(out / "history.jsonl"))
+        events = list(read_history(out / "history"))
         return Told(result, events, read_felt(out, origin_ns=origin[-1]))
 
     return go

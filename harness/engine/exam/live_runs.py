@@ -26,7 +26,7 @@ import msgspec
 from dethrone.harness.core import registry, store
 from dethrone.harness.core.clock import SECOND
 from dethrone.harness.core.errors import ClusterError, ConfigError, HarnessError
-from dethrone.harness.core.history import read_history
+from dethrone.harness.core.history_files import history_at, read_history
 from dethrone.harness.core.interfaces import Backend, Checker, Fault, No, System, Workload
 from dethrone.harness.core.plan import Plan
 from dethrone.harness.core.planted import ExamPlan, Planted
@@ -166,7 +166,7 @@ def _stored(directory: Path, checkers: Mapping[str, Checker]) -> Rehearsed | Non
         if record.get("trouble") or record.get("interrupted"):
             return None
         plan = store.read_json(directory / store.PLAN, Plan)
-        history = read_history(directory / store.HISTORY)
+        history = read_history(history_at(directory))
         realised = store.read_json(directory / store.REALISED, RealisedSchedule)
     except HarnessError:
         return None

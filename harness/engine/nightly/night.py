@@ -218,7 +218,7 @@ def _forget(night: Night, now_ns: Ns, say: Callable[[str], None]) -> list[str]:
             if row.outcome == "fail" or now_ns - row.began_ns < night.keep_ns:
                 continue
             run = directory / row.run_dir
-            bulky = [run / name for name in (store.HISTORY, store.PARQUET, store.NODES) if (run / name).exists()]
+            bulky = [run / name for name in store.BULKY if (run / name).exists()]
             try:
                 for path in bulky:
                     shutil.rmtree(path) if path.is_dir() else path.unlink()

@@ -15,7 +15,8 @@ import msgspec
 from dethrone.harness.core import registry, store
 from dethrone.harness.core.errors import HistoryError
 from dethrone.harness.core.events import Trouble
-from dethrone.harness.core.history import History, read_history
+from dethrone.harness.core.history import History
+from dethrone.harness.core.history_files import history_at, read_history, run_of
 from dethrone.harness.core.interfaces import Checker, Incremental, Watcher
 from dethrone.harness.core.known_findings import Known, why_known
 from dethrone.harness.core.plan import Plan
@@ -159,13 +160,9 @@ def _only_noise(outcome: str, verdicts: Iterable[Verdict]) -> bool:
 
 def check_path(path: Path) -> tuple[Judgement, Plan | None, History | None]:
     """Judge a run directory, or a history file with ``plan.json`` next to it. HistoryError: nothing to judge."""
-    directory = path if path.is_dir() else path.parent
-    file = path / store.HISTORY if path.is_dir() else path
-    if not file.is_file():
-        raise HistoryError(
-            "no history found here", where=str(file), next_step="name a run directory or a history.jsonl file"
-        )
-    history = read_history(file)
+    found = history_at(path)
+    directory = run_of(found)
+    history = read_history(found)
     plan_file = directory / store.PLAN
     if not plan_file.is_file():
         raise HistoryError(

@@ -25,7 +25,7 @@ from dethrone.harness.core import store
 from dethrone.harness.core.clock import SECOND
 from dethrone.harness.core.errors import HistoryError
 from dethrone.harness.core.events import AnyEvent, FaultEvent, Mark
-from dethrone.harness.core.history import History, read_history
+from dethrone.harness.core.history_files import read_history, seal
 from dethrone.harness.core.interfaces import Checker
 from dethrone.harness.core.known_findings import read as read_known
 from dethrone.harness.core.plan import Plan, presentable
@@ -80,23 +80,20 @@ class Course:
         self.figures["faults"] = sum(fault.outcome == "installed" for fault in realised.faults)
         self.figures["triggers"] = trigger_figures(realised)
 
-    def judge(self) -> History:
-        """Judge the history file; the history as read."""
+    def judge(self) -> None:
+        """Judge the history."""
         history = read_history(self.run_dir / store.HISTORY)
         self.figures["events"] = len(history)
         judgement = judge(history, self.plan, self.checkers)
         self.judgement = acknowledged(judgement, self.known, system=self.plan.system, day=today())
         write_verdict(self.run_dir, self.judgement, system=self.plan.system, seed=self.plan.seed)
-        return history
 
-    def write_columns(self, history: History) -> None:
-        """The Parquet file at the end of a run."""
-        from dethrone.harness.core.parquet import write_parquet
-
+    def seal(self) -> None:
+        """The rest of the history as columns; where that fails, its lines stay."""
         try:
-            write_parquet(history, self.run_dir / store.PARQUET)
-        except OSError as error:
-            self.trouble.append(f"cannot write {store.PARQUET}: {error.strerror or error}")
+            seal(self.run_dir / store.HISTORY, ended=True)
+        except HistoryError as error:
+            self.trouble.append(str(error))
 
     def result(self, started_ns: int) -> RunResult:
         """The result; also stored. ``started_ns``: of the process' monotonic clock."""

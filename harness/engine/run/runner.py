@@ -24,7 +24,7 @@ from dethrone.harness.core import world as w
 from dethrone.harness.core.clock import MS, SECOND, Ns, Span
 from dethrone.harness.core.errors import ConfigError, HarnessError, HistoryError, Interrupted, MissingCapability
 from dethrone.harness.core.events import SCHEMA, Begin, Noise
-from dethrone.harness.core.history import HistoryWriter
+from dethrone.harness.core.history_writer import HistoryWriter
 from dethrone.harness.core.interfaces import (
     CLOCK_SOCKET,
     Checker,
@@ -178,10 +178,10 @@ class _Run(Course):
                 if not keep:
                     stop_nodes(hosts)
             self.listener.progress("judging")
-            history = self.judge()
+            self.judge()
         finally:
             self._collect(hosts, nodes)
-        self.write_columns(history)
+        self.seal()
 
     def _collect(self, hosts: Mapping[str, Host], nodes: Mapping[str, NodeSpec]) -> None:
         self.listener.progress("collecting logs")

@@ -13,7 +13,7 @@ from dethrone.harness.core import store
 from dethrone.harness.core.clock import MS, SECOND
 from dethrone.harness.core.errors import ClusterError, HarnessError
 from dethrone.harness.core.events import AnyEvent
-from dethrone.harness.core.history import HistoryWriter
+from dethrone.harness.core.history_writer import HistoryWriter
 from dethrone.harness.core.world import VirtualWorld
 from dethrone.harness.engine.run.judgement import RunResult
 from dethrone.harness.engine.run.lifecycle import Course, signals
@@ -46,7 +46,8 @@ class VirtualRun(Course):
 
     def _judge(self) -> None:
         self.listener.progress("judging")
-        self.write_columns(self.judge())
+        self.judge()
+        self.seal()
 
     def _on_signal(self, name: str) -> None:
         self.signal = name

@@ -389,7 +389,7 @@ def footer(files: RunFiles) -> str:
     """Where the files are."""
     end = files.history.end
     reason = f"ended: {end.reason}, digest {end.digest}" if end else "has no end record"
-    return escape(f"Drawn from history.jsonl ({len(files.history)} events; {reason}).")
+    return escape(f"Drawn from the history ({len(files.history)} events; {reason}).")
 
 
 def _pill(verdict: Verdict) -> str:

@@ -6,7 +6,7 @@ import pytest
 
 from dethrone.clusters.attach.sidecar import list_sidecars
 from dethrone.harness.core.events import FaultEvent, Observed
-from dethrone.harness.core.history import read_history
+from dethrone.harness.core.history_files import read_history
 from tests.command import dethrone, started, told
 from tests.waiting import until
 
@@ -37,7 +37,7 @@ def test_a_run_judges_them_and_leaves_them_running(theirs, tmp_path, untouched):
     assert code in {0, 2}
     assert not found["trouble"], found["trouble"]
     assert found["verdict"] in {"pass", "unknown"}
-    events = read_history(tmp_path / "run" / "history.jsonl")
+    events = read_history(tmp_path / "run" / "history")
     outcomes = [event.outcome for event in events if isinstance(event, FaultEvent)]
     assert "installed" in outcomes
     assert "healed" in outcomes

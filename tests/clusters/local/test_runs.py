@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dethrone.clusters.local import owned
-from dethrone.harness.core.history import read_history
+from dethrone.harness.core.history_files import read_history
 from tests.command import dethrone, started, told
 from tests.waiting import until
 
@@ -32,7 +32,7 @@ def test_a_run_written_for_containers_runs_on_this_machine(state, tmp_path):
     assert not found["trouble"], found["trouble"]
     assert code in {0, 2}
     assert json.loads((tmp_path / "run" / "plan.json").read_text())["data_in"] == "memory"
-    phases = [event.outcome for event in read_history(tmp_path / "run" / "history.jsonl") if hasattr(event, "outcome")]
+    phases = [event.outcome for event in read_history(tmp_path / "run" / "history") if hasattr(event, "outcome")]
     assert "installed" in phases
     assert "healed" in phases
     assert found["figures"]["cluster_up_ms"] > 0

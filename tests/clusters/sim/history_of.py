@@ -8,6 +8,7 @@ import tempfile
 from pathlib import Path
 
 from dethrone.harness.core import store
+from dethrone.harness.core.history_files import segments
 from dethrone.harness.engine.run.listener import Silence
 from dethrone.harness.engine.run.options import RunOptions
 from dethrone.harness.engine.run.planning import draft
@@ -28,7 +29,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as directory:
         run = VirtualRun(options, draft(options, seed=seed), Path(directory), Silence(), run_id="digest", checkers={})
         run.direct()
-        print(hashlib.sha256((Path(directory) / store.HISTORY).read_bytes()).hexdigest())
+        written = b"".join(one.path.read_bytes() for one in segments(Path(directory) / store.HISTORY))
+        print(hashlib.sha256(written).hexdigest())
 
 
 if __name__ == "__main__":

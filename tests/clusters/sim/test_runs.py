@@ -16,7 +16,7 @@ from dethrone.harness.core import store
 from dethrone.harness.core.clock import SECOND
 from dethrone.harness.core.errors import ConfigError, MissingCapability
 from dethrone.harness.core.events import Converged, FaultEvent, NodeProcess, Observed, Return, Silent, Traced
-from dethrone.harness.core.history import read_history
+from dethrone.harness.core.history_files import read_history
 from dethrone.harness.core.plan import Plan
 from dethrone.harness.engine.run.judge import check_path, load_checkers
 from dethrone.harness.engine.run.listener import Silence
@@ -89,7 +89,6 @@ def test_a_run_leaves_the_same_files_as_on_real_hosts_and_is_judged_again_alike(
     names = {path.name for path in (tmp_path / "a").iterdir()}
     assert names >= {
         store.HISTORY,
-        store.PARQUET,
         store.PLAN,
         store.PLANNED,
         store.REALISED,

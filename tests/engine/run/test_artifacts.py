@@ -104,8 +104,8 @@ def course(monkeypatch, tmp_path, *, direct):
         def judge(self):
             called.append("judge")
 
-        def write_columns(self, _):
-            called.append("columns")
+        def seal(self):
+            called.append("seal")
 
         def _collect(self, *_):
             called.append("collect")
@@ -116,7 +116,7 @@ def course(monkeypatch, tmp_path, *, direct):
 def test_a_run_is_judged_before_its_logs_are_copied(monkeypatch, tmp_path):
     run, called = course(monkeypatch, tmp_path, direct=lambda: None)
     run._finish_course(None, Closes(), None, {}, {}, keep=True)
-    assert called == ["direct", "directed", "judge", "collect", "columns"]
+    assert called == ["direct", "directed", "judge", "collect", "seal"]
 
 
 def test_the_logs_of_a_run_that_breaks_off_are_copied_too(monkeypatch, tmp_path):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from dethrone.harness.core.clock import SECOND
-from dethrone.harness.core.history import read_history
+from dethrone.harness.core.history_files import read_history
 from dethrone.harness.engine.replay.stored_run import read_stored, schedule_of
 from dethrone.harness.engine.run.judge import load_checkers
 from dethrone.harness.engine.run.listener import Silence
@@ -27,7 +27,7 @@ def lines(history):
 
 def test_a_rehearsal_has_the_events_of_the_run(tmp_path):
     result = run(options(out=tmp_path / "run", strategy="triggered"), Silence())
-    stored = read_history(result.run_dir / "history.jsonl")
+    stored = read_history(result.run_dir / "history")
     rehearsed = rehearse(options(strategy="triggered"), load_checkers(), seed=4)
     assert lines(rehearsed.history) == lines(stored)
     assert rehearsed.judgement.outcome == result.judgement.outcome
@@ -38,7 +38,7 @@ def test_a_stored_run_is_replayed_from_its_directory_to_the_same_events(tmp_path
     stored = read_stored(result.run_dir, trust=False)
     drafted = draft(stored.options, seed=stored.plan.seed)
     again = rehearse_draft(with_schedule(drafted, schedule_of(stored, "triggers")), {})
-    assert lines(again.history) == lines(read_history(result.run_dir / "history.jsonl"))
+    assert lines(again.history) == lines(read_history(result.run_dir / "history"))
 
 
 def test_realised_times_hit_the_same_nodes_at_the_same_distances(tmp_path):
