@@ -29,7 +29,10 @@ from dethrone.harness.report.terminal import Screen
     help="directory that gets one directory per run; seeds already done there are skipped",
 )
 @click.option(
-    "--jobs", type=click.IntRange(1, 64), default=1, metavar="N", help="number of parallel runs, on `sim` [default: 1]"
+    "--jobs",
+    type=click.IntRange(1, 64),
+    metavar="N",
+    help="runs at once: on `sim` [default: the cores], on hosts of its own at most [default: 1]",
 )
 @click.option(
     "--engine",
@@ -64,7 +67,7 @@ def campaign(
     seeds: str | None,
     directory: Path | None,
     budget: str | None,
-    jobs: int,
+    jobs: int | None,
     engine: Literal["local", "spark"],
     master: str,
     conf: tuple[str, ...],
@@ -80,7 +83,7 @@ def campaign(
     SYSTEM may be the file of a night (with tables [[systems]]): systems x versions x faults x strategies x seeds within
 
     With `--on sim` the runs are simulated in memory by `--jobs` processes or on Spark (`--engine spark`), and only the
-    first failing ones are kept.
+    first failing ones are kept. On real hosts `--jobs` runs go side by side, fewer as soon as the hosts get noisy.
     """
     if system is not None and system.endswith(".toml") and is_night(Path(system)):
         if seeds is not None or directory is not None:

@@ -7,6 +7,7 @@ nothing.
 from __future__ import annotations
 
 import contextlib
+import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -50,13 +51,14 @@ class Series(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class By(msgspec.Struct, frozen=True, kw_only=True):
-    """Who simulates: ``jobs`` processes here, or Spark; and the corpus that rows and kept runs go to, or "".
+    """Who runs: ``jobs`` processes here (None: as many as there are cores in virtual time, else one), or Spark; and the
+    corpus that rows and kept runs go to, or "".
 
     ``master``, ``conf``: of Spark; settings are words like ``spark.k=v``.
     """
 
     engine: Literal["local", "spark"] = "local"
-    jobs: int = 1
+    jobs: int | None = None
     master: str = ""
     conf: tuple[str, ...] = ()
     corpus: str = ""
@@ -84,7 +86,7 @@ def run_campaign(
         if virtual:
             show = _Shown(screen=screen, watcher=watcher, on_row=on_row)
             return _simulate(options, seeds, out, show, by=by, keep_failing=keep_failing)
-        rows = campaign.run_campaign(options, seeds, out, watcher, on_row, jobs=by.jobs)
+        rows = campaign.run_campaign(options, seeds, out, watcher, on_row, jobs=by.jobs or 1)
     wanted = set(seeds)
     rows = [row for row in rows if row.seed in wanted]
     code = _code((row.exit_code for row in rows), done=len(rows), wanted=len(wanted))
@@ -94,7 +96,7 @@ def run_campaign(
 def _check(by: By, *, virtual: bool, out: Path) -> None:
     if by.engine == "spark" and not virtual:
         raise ConfigError("Spark workers can only simulate", next_step="add --on sim, or remove --engine spark")
-    if by.engine == "spark" and by.jobs != 1:
+    if by.engine == "spark" and by.jobs is not None:
         raise ConfigError(
             f"--jobs {by.jobs} requires --engine local",
             next_step="remove --jobs; --master sets the number of workers, like local[2]",
@@ -132,7 +134,8 @@ def _simulate(
 
     screen = show.screen
     with contextlib.ExitStack() as stack:
-        source = _spark_source(stack, by, screen) if by.engine == "spark" else campaign.local_source(by.jobs)
+        jobs = by.jobs or len(os.sched_getaffinity(0))
+        source = _spark_source(stack, by, screen) if by.engine == "spark" else campaign.local_source(jobs)
         bringer = _bringer(stack, by, options) if by.corpus else None
         tally = campaign.run_virtual(
             options,

@@ -146,6 +146,7 @@ def campaign_object(
         "verdict": worst_outcome([outcome for outcome, count in of_all.items() if count]),
         "counts": dict(of_all),
         "noise": {"unknown": sum(row.by_noise for row in rows), "repeated": sum(row.repeats for row in rows)},
+        "at_once": max((row.at_once for row in rows), default=1),
         "listed": len(rows),
         "excused": sum(row.excused for row in rows),
         "corpus": corpus,

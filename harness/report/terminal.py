@@ -7,6 +7,7 @@ an error. ``screens`` says what is shown, ``plain`` prints without colours.
 
 from __future__ import annotations
 
+import statistics
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -213,10 +214,14 @@ def hung(text: str) -> str:
 
 
 def noise_words(rows: Sequence[CampaignRow]) -> str:
-    """How many of the rows noise kept from a verdict, and how many runs were made again because of it; "" : none."""
+    """What noise did to the runs, and how many of them went side by side; "" : nothing, and one after another."""
     by_noise, repeats = sum(row.by_noise for row in rows), sum(row.repeats for row in rows)
     parts = [f"{by_noise} of the unknown by noise"] if by_noise else []
     parts += [f"{repeats} repeated because of noise"] if repeats else []
+    widest = max((row.at_once for row in rows), default=1)
+    if widest > 1:
+        share = statistics.median(row.noise_percent for row in rows)
+        parts.append(f"up to {widest} at once, {share:.3g} % of a run charged to noise (median)")
     return f" ({', '.join(parts)})" if parts else ""
 
 

@@ -102,10 +102,11 @@ class FakeEngine:
 
 @pytest.fixture
 def engine(templates, monkeypatch):
-    from dethrone.harness.engine.campaign import campaign
+    from dethrone.harness.engine.campaign import campaign, live_seeds
     from dethrone.harness.engine.run import runner
 
     fake = FakeEngine(templates)
     monkeypatch.setattr(runner, "run", fake.run)
     monkeypatch.setattr(campaign, "run", fake.run)
+    monkeypatch.setattr(live_seeds, "run", fake.run)
     return fake

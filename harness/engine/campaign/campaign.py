@@ -2,10 +2,9 @@
 
 A campaign directory holds ``campaign.json`` (``options_record``), ``rows.jsonl`` and ``seed-<n>/`` for each kept run.
 Guarantees: a seed that has a row is not run again; a campaign with other options is refused there; an unfinished run
-(killed) is set aside and its seed runs again; a run that is ``unknown`` only because of host noise is repeated with the
-same seed, twice at most. On real hosts runs are sequential and all are kept; in virtual time a ``Source`` makes the
-rows, in processes of this machine (``virtual_seeds``) or in a layer above, only the first failing runs are kept, and
-memory does not grow with the seeds.
+(killed) is set aside and its seed runs again. On real hosts (``live_seeds``) all runs are kept; in virtual time a
+``Source`` makes the rows, in processes of this machine (``virtual_seeds``) or in a layer above, only the first failing
+runs are kept, and memory does not grow with the seeds.
 """
 
 from __future__ import annotations
@@ -19,24 +18,20 @@ from typing import Protocol
 import msgspec
 
 from dethrone.harness.core import registry, store
-from dethrone.harness.core.clock import SECOND
 from dethrone.harness.core.errors import ConfigError
 from dethrone.harness.core.world import VirtualBackend
+from dethrone.harness.engine.campaign.live_seeds import in_turn, side_by_side
 from dethrone.harness.engine.campaign.options_record import begin
 from dethrone.harness.engine.campaign.resumable_tasks import read_kept
 from dethrone.harness.engine.campaign.row import CampaignRow, Progress
 from dethrone.harness.engine.campaign.row_file import ROWS, SeedSet, Tally, writing
-from dethrone.harness.engine.campaign.virtual_seeds import Meter, findings, rows_of
-from dethrone.harness.engine.run.exit_status import EXIT_INTERRUPTED, EXIT_TROUBLE
-from dethrone.harness.engine.run.judgement import RunResult
+from dethrone.harness.engine.campaign.virtual_seeds import Meter, rows_of
+from dethrone.harness.engine.run.exit_status import EXIT_TROUBLE
 from dethrone.harness.engine.run.listener import Listener
 from dethrone.harness.engine.run.options import RunOptions
 from dethrone.harness.engine.run.runner import run
 
 KEEP_FAILING = 5
-NOISE_REPEATS = 2
-"""How often a seed is run again if noise alone kept its run from a verdict."""
-_AGAIN = ("", "-again", "-again-2")
 
 
 class Source(Protocol):
@@ -66,9 +61,9 @@ def run_campaign(
 ) -> list[CampaignRow]:
     """Run every seed that has no row yet. Stops early, keeping all rows, when the user interrupts.
 
-    ``jobs`` and ``keep_failing``: in virtual time only, where ``on_row`` gets the rows that did not pass and
-    ``on_progress`` the rest. ConfigError for more than one job on real hosts, and if ``out`` holds a campaign with
-    other options.
+    ``jobs``: how many at once; on real hosts at most. ``keep_failing``: in virtual time only, where ``on_row`` gets the
+    rows that did not pass and ``on_progress`` the rest. ConfigError for more than one job on hosts that belong to the
+    user, and if ``out`` holds a campaign with other options.
     """
     if is_virtual(options):
         source = local_source(jobs)
@@ -76,24 +71,30 @@ def run_campaign(
             options, seeds, out, listener, on_row, source=source, keep_failing=keep_failing, on_progress=on_progress
         )
         return read_rows(out)
+    if jobs > 1 and registry.load(registry.BACKENDS, options.backend).traits.lending is not None:
+        raise ConfigError(
+            f"{jobs} runs at once on {options.backend!r}, whose hosts are yours: there is one set of them",
+            next_step="remove --jobs",
+        )
     out.mkdir(parents=True, exist_ok=True)
     rows = read_rows(out)
     done = {row.seed for row in rows}
-    if jobs != 1:
-        raise ConfigError(f"{jobs} runs at once on {options.backend!r}", next_step="remove --jobs, or use --on sim")
+    todo = [seed for seed in dict.fromkeys(seeds) if seed not in done]
     _begin(out, options, listener, rows=bool(rows))
-    for seed in seeds:
-        if seed in done:
-            continue
-        result, repeats = _run_seed(options, seed, out, listener)
-        if result.exit_code == EXIT_INTERRUPTED or result.interrupted:
-            break
-        row = _row(result, repeats=repeats)
-        rows.append(row)
-        with (out / ROWS).open("ab") as file:
-            file.write(msgspec.json.encode(row) + b"\n")
-        on_row(row)
-    return rows
+    made = (
+        in_turn(options, todo, out, listener)
+        if jobs == 1
+        else side_by_side(options, todo, out, jobs=jobs, say=listener.progress)
+    )
+    try:
+        for row in made:
+            rows.append(row)
+            with (out / ROWS).open("ab") as file:
+                file.write(msgspec.json.encode(row) + b"\n")
+            on_row(row)
+    except KeyboardInterrupt:
+        listener.progress("interrupted; repeat the command to resume")
+    return sorted(rows, key=lambda row: row.seed)
 
 
 def is_virtual(options: RunOptions) -> bool:
@@ -197,41 +198,3 @@ def _ignore(_progress: Progress) -> None:
 def read_rows(out: Path) -> list[CampaignRow]:
     """The rows so far; a torn last line is dropped. ConfigError if the file is none of ours."""
     return read_kept(out / ROWS, CampaignRow, what="the campaign's")
-
-
-def _run_seed(options: RunOptions, seed: int, out: Path, listener: Listener) -> tuple[RunResult, int]:
-    """The run of this seed that counts, and how many before it were spoiled by noise."""
-    for repeats in range(NOISE_REPEATS + 1):
-        directory = out / f"seed-{seed}{_AGAIN[repeats]}"
-        store.set_aside(directory)  # a run without a row was cut short
-        result = run(msgspec.structs.replace(options, seed=seed, out=directory), listener)
-        if not _spoiled(result) or repeats == NOISE_REPEATS:
-            break
-        listener.progress(f"seed {seed}: unknown because of a noisy host; repeating it with the same seed")
-    return result, repeats
-
-
-def _spoiled(result: RunResult) -> bool:
-    """Whether noise alone keeps this run from a verdict: another run may get one."""
-    judgement = result.judgement
-    return judgement is not None and judgement.host_noise and not result.interrupted and not result.trouble
-
-
-def _row(result: RunResult, *, repeats: int) -> CampaignRow:
-    judgement = result.judgement
-    return CampaignRow(
-        seed=result.seed,
-        outcome=judgement.outcome if judgement else "unknown",
-        exit_code=result.exit_code,
-        run_dir=str(result.run_dir),
-        elapsed_ns=int(result.figures.get("elapsed_s", 0) * SECOND),
-        elections=int(result.figures.get("elections", 0)),
-        faults=int(result.figures.get("faults", 0)),
-        ops_ok=int(result.figures.get("ok", 0)),
-        findings=findings(judgement)[:20],
-        reason=judgement.reason if judgement else "; ".join(result.trouble)[:500],
-        repeated=repeats > 0,
-        repeats=repeats,
-        by_noise=_spoiled(result),
-        excused=judgement.excused if judgement else 0,
-    )

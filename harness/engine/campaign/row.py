@@ -33,6 +33,10 @@ class CampaignRow(msgspec.Struct, frozen=True, kw_only=True):
     by_noise: bool = False
     """``unknown`` because of noise of the hosts alone: not for want of evidence."""
     excused: int = 0
+    noise_percent: float = 0.0
+    """The share of the run that was charged to noise of the hosts."""
+    at_once: int = 1
+    """How many runs were under way as it began, itself included."""
 
 
 class Progress(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,13 +9,10 @@ waited for. ``campaign`` handles the rows' file.
 from __future__ import annotations
 
 import itertools
-import multiprocessing
-import signal
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
+from concurrent.futures import Future
 
 from dethrone.harness.core.clock import SECOND, Ns
 from dethrone.harness.core.errors import HarnessError
@@ -26,6 +23,7 @@ from dethrone.harness.core.known_findings import Known
 from dethrone.harness.core.known_findings import read as read_known
 from dethrone.harness.engine.campaign.row import CampaignRow, Progress
 from dethrone.harness.engine.campaign.row_file import Tally
+from dethrone.harness.engine.campaign.worker_processes import workers
 from dethrone.harness.engine.run.exit_status import EXIT_TROUBLE, exit_code
 from dethrone.harness.engine.run.garbage_collection import swept
 from dethrone.harness.engine.run.judge import acknowledged, load_checkers, watching
@@ -52,26 +50,14 @@ def rows_of(options: RunOptions, seeds: Iterable[int], *, jobs: int) -> Iterator
         for chunk in chunks:
             yield from rehearse_seeds(options, chunk)
         return
-    context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(max_workers=jobs, mp_context=context, initializer=_leave_interrupts_to_the_parent)
     waiting: deque[Future[list[CampaignRow]]] = deque()
-    try:
+    with workers(jobs) as pool:
         for chunk in chunks:
             waiting.append(pool.submit(rehearse_seeds, options, chunk))
             if len(waiting) > 3 * jobs:
                 yield from waiting.popleft().result()
         while waiting:
             yield from waiting.popleft().result()
-    except BrokenProcessPool as error:
-        raise HarnessError(
-            "a worker process of the campaign died",
-            cause="out of memory, or killed",
-            next_step="repeat the command: it resumes where it stopped",
-        ) from error
-    finally:
-        for process in list((pool._processes or {}).values()):  # noqa: SLF001 - the pool would wait for what is running
-            process.terminate()
-        pool.shutdown(wait=False, cancel_futures=True)
 
 
 def rehearse_seeds(options: RunOptions, seeds: Sequence[int]) -> list[CampaignRow]:
@@ -173,7 +159,3 @@ class Meter:
                 on_the_way=on_the_way,
             )
         )
-
-
-def _leave_interrupts_to_the_parent() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -7,7 +7,6 @@ as trouble; knobs, and so secrets, are not part of the command line, which every
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
 import re
@@ -24,6 +23,7 @@ from dethrone.harness.core.clock import SECOND, Ns
 from dethrone.harness.core.errors import ConfigError
 from dethrone.harness.core.timescale import SCALE_MAX, show_scale
 from dethrone.harness.core.verdict import Outcome
+from dethrone.harness.engine.campaign.worker_processes import end_with_parent
 from dethrone.harness.engine.nightly.night_rows import NightFinding, NightRow
 from dethrone.harness.engine.nightly.run_order import Cell, Job
 from dethrone.harness.engine.run.exit_status import EXIT_INTERRUPTED, EXIT_TROUBLE
@@ -38,8 +38,6 @@ _LONGEST = 2 * int(SCALE_MAX) + 1
 
 _SLACK_NS: Ns = 600 * SECOND
 """How long a run may take beyond those: images are built, clusters torn down."""
-
-_PR_SET_PDEATHSIG = 1
 
 
 def carry_out(
@@ -248,4 +246,4 @@ def _rolled_back(process: subprocess.Popen[bytes]) -> bytes:
 def _end_with_parent() -> None:
     """Between fork and exec: get a signal when the night dies, and accept Ctrl-C even if its starter ignores it."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGINT)
+    end_with_parent(signal.SIGINT)

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
-from dethrone.harness.engine.campaign import campaign
+from dethrone.harness.core.errors import ConfigError
+from dethrone.harness.engine.campaign import campaign, live_seeds
+from dethrone.harness.engine.campaign.live_seeds import NOISE_PERCENT_MAX, QUIET_RUNS, Admission
+from dethrone.harness.engine.campaign.row import CampaignRow
 from dethrone.harness.engine.nightly.night_rows import NightRow
 from dethrone.harness.engine.nightly.run_order import Job
 from dethrone.harness.engine.run.exit_status import EXIT_PASS, EXIT_UNKNOWN
@@ -42,7 +49,7 @@ class Host:
 
 def rows(monkeypatch, tmp_path, *words: str, seeds=(0,)):
     host = Host(*words)
-    monkeypatch.setattr(campaign, "run", host)
+    monkeypatch.setattr(live_seeds, "run", host)
     options = RunOptions(system="raft", backend="docker")
     return campaign.run_campaign(options, seeds, tmp_path / "c", Silence(), lambda _: None), host
 
@@ -56,8 +63,8 @@ def test_a_run_that_noise_spoiled_is_repeated_with_its_seed_and_counted(monkeypa
 
 def test_repeats_have_an_end_and_the_row_says_that_noise_was_the_reason(monkeypatch, tmp_path):
     (row,), host = rows(monkeypatch, tmp_path, "noise", "noise", "noise", "pass")
-    assert (row.outcome, row.repeats, row.by_noise) == ("unknown", campaign.NOISE_REPEATS, True)
-    assert len(set(host.places)) == campaign.NOISE_REPEATS + 1
+    assert (row.outcome, row.repeats, row.by_noise) == ("unknown", live_seeds.NOISE_REPEATS, True)
+    assert len(set(host.places)) == live_seeds.NOISE_REPEATS + 1
     assert host.words == ["pass"], "it was asked once more than it may"
 
 
@@ -72,8 +79,97 @@ def test_a_campaign_says_how_many_runs_noise_took(monkeypatch, tmp_path):
     said = json_objects.campaign_object(made, out=tmp_path, exit_code=2)
     assert said["counts"] == {"unknown": 2, "pass": 1}
     assert said["noise"] == {"unknown": 1, "repeated": 3}
+    assert said["at_once"] == 1
     assert noise_words(made) == " (1 of the unknown by noise, 3 repeated because of noise)"
     assert noise_words([]) == ""
+
+
+def row(*, noise=0.0, by_noise=False):
+    return CampaignRow(
+        seed=0,
+        outcome="pass",
+        exit_code=0,
+        run_dir="",
+        elapsed_ns=0,
+        elections=0,
+        faults=0,
+        ops_ok=0,
+        noise_percent=noise,
+        by_noise=by_noise,
+    )
+
+
+@pytest.mark.parametrize("noisy", [row(noise=NOISE_PERCENT_MAX + 1), row(by_noise=True)])
+def test_noise_halves_how_many_run_at_once_and_quiet_runs_raise_it_again(noisy):
+    admission = Admission(6)
+    for expected in (3, 1, 1):
+        admission.learn(noisy)
+        assert admission.width == expected
+    for width in range(1, 6):
+        for _ in range(QUIET_RUNS * width):
+            assert admission.width == width
+            admission.learn(row(noise=NOISE_PERCENT_MAX))
+    assert admission.width == 6
+    for _ in range(100):
+        admission.learn(row())
+    assert admission.width == 6
+
+
+class Beside:
+    """Runs side by side: what each came to by its directory, and how many were under way as each began."""
+
+    def __init__(self, noisy=()):
+        self.noisy, self.under_way, self.seen = set(noisy), set(), {}
+        self.lock = threading.Condition()
+
+    def __call__(self, options, listener):
+        name = options.out.name
+        with self.lock:
+            self.under_way.add(name)
+            self.seen[name] = len(self.under_way)
+            self.lock.notify_all()
+            if "again" not in name and name != "seed-4":  # the first four wait for each other
+                self.lock.wait_for(lambda: len(self.seen) >= 3, timeout=20)
+        spoiled = name in self.noisy
+        judgement = Judgement(outcome="unknown" if spoiled else "pass", reason=name, verdicts=(), host_noise=spoiled)
+        with self.lock:
+            self.under_way.discard(name)
+        return RunResult(
+            run_dir=options.out,
+            seed=options.seed,
+            plan=None,
+            judgement=judgement,
+            trouble=(),
+            interrupted=False,
+            exit_code=EXIT_UNKNOWN if spoiled else EXIT_PASS,
+        )
+
+
+@contextlib.contextmanager
+def threads(jobs):
+    with ThreadPoolExecutor(jobs) as pool:
+        yield pool
+
+
+def test_runs_go_side_by_side_and_a_spoiled_one_is_repeated_alone(monkeypatch, tmp_path):
+    hosts = Beside(noisy={"seed-1"})
+    monkeypatch.setattr(live_seeds, "run", hosts)
+    monkeypatch.setattr(live_seeds, "workers", threads)
+    options = RunOptions(system="raft", backend="docker")
+    made = campaign.run_campaign(options, range(5), tmp_path / "c", Silence(), lambda _: None, jobs=3)
+    assert [(one.seed, one.outcome, one.repeats) for one in made] == [
+        (seed, "pass", int(seed == 1)) for seed in range(5)
+    ]
+    assert hosts.seen["seed-1-again"] == 1
+    assert max(one.at_once for one in made) == 3
+    assert "up to 3 at once" in noise_words(made)
+    assert [one.seed for one in campaign.read_rows(tmp_path / "c")] != []
+
+
+def test_hosts_that_belong_to_the_user_bear_one_run_at_a_time(tmp_path):
+    options = RunOptions(system="raft", backend="ssh")
+    with pytest.raises(ConfigError, match="whose hosts are yours"):
+        campaign.run_campaign(options, [0, 1], tmp_path / "c", Silence(), lambda _: None, jobs=2)
 
 
 @pytest.mark.parametrize(("by_noise", "word"), [(True, "1 unknown by noise"), (False, "1 unknown by evidence")])

@@ -7,7 +7,7 @@ import pytest
 
 from dethrone.harness.core.clock import SECOND
 from dethrone.harness.core.errors import ConfigError
-from dethrone.harness.engine.campaign import campaign
+from dethrone.harness.engine.campaign import campaign, live_seeds
 from dethrone.harness.engine.campaign.options_record import OPTIONS, begin, differences, told
 from dethrone.harness.engine.campaign.row import CampaignRow
 from dethrone.harness.engine.campaign.row_file import ROWS
@@ -56,7 +56,7 @@ def on_hosts(options, seeds, out, monkeypatch):
             run_dir=given.out, seed=given.seed, plan=None, judgement=None, trouble=(), interrupted=False, exit_code=0
         )
 
-    monkeypatch.setattr(campaign, "run", run)
+    monkeypatch.setattr(live_seeds, "run", run)
     monkeypatch.setattr(campaign, "is_virtual", lambda _options: False)
     return campaign.run_campaign(options, seeds, out, Silence(), lambda _row: None)
 

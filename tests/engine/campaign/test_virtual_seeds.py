@@ -83,11 +83,6 @@ def test_options_that_make_no_run_are_said_once(tmp_path):
         list(rows_of(options(workload="no-such"), range(100), jobs=2))
 
 
-def test_several_jobs_are_refused_on_real_hosts(tmp_path):
-    with pytest.raises(ConfigError, match="2 runs at once"):
-        campaign.run_campaign(options(backend="docker"), (1,), tmp_path, Silence(), print, jobs=2)
-
-
 @pytest.mark.slow
 def test_memory_does_not_grow_with_the_seeds(tmp_path):
     def peak(count):
