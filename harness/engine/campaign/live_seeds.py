@@ -139,7 +139,6 @@ def _spoiled(result: RunResult) -> bool:
 
 def _row(result: RunResult, *, repeats: int) -> CampaignRow:
     judgement = result.judgement
-    noise = [verdict.evidence.get("excused_percent", 0.0) for verdict in (judgement.verdicts if judgement else ())]
     return CampaignRow(
         seed=result.seed,
         outcome=judgement.outcome if judgement else "unknown",
@@ -155,5 +154,5 @@ def _row(result: RunResult, *, repeats: int) -> CampaignRow:
         repeats=repeats,
         by_noise=_spoiled(result),
         excused=judgement.excused if judgement else 0,
-        noise_percent=max(noise, default=0.0),
+        noise_percent=judgement.noise_percent if judgement else 0.0,
     )

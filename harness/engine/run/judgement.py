@@ -37,6 +37,12 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True):
         """Findings under faults that the system does not promise to tolerate."""
         return excused_findings(self.verdicts)
 
+    @property
+    def noise_percent(self) -> float:
+        """The share of the run that was charged to noise of the hosts, as the checker ``coverage`` says; else 0."""
+        noise = [verdict.evidence.get("noise") for verdict in self.verdicts if verdict.checker == "coverage"]
+        return max((float(one["excused_percent"]) for one in noise if isinstance(one, Mapping)), default=0.0)
+
 
 class RunResult(msgspec.Struct, frozen=True, kw_only=True):
     """The result of a run. ``judgement`` is None when there was nothing to judge. ``exit_code``: see below."""

@@ -57,6 +57,36 @@ def test_what_a_killed_harness_left_is_healed_and_a_live_run_is_not_disturbed(st
     assert name_at(three.hosts["n1"].address) == "n1"
 
 
+def campaign(tmp_path: Path, *more: str) -> list[object]:
+    """Two runs at once."""
+    base = ("--nodes", "3", "--data-in", "memory", "--time-scale", "1", "--jobs", "2", "--seeds", "0..1")
+    return ["campaign", "raft", "--on", "local", *base, "--out", tmp_path / "c", *more]
+
+
+def test_two_runs_of_a_campaign_go_side_by_side_and_leave_nothing(state, tmp_path):
+    found, code = told(state, *campaign(tmp_path, "--faults", "kill", "--time-limit", "10s"))
+    assert code in {0, 2}
+    assert [one["seed"] for one in found["runs"]] == [0, 1]
+    assert found["at_once"] == 2
+    assert not found["trouble"], found["trouble"]
+    assert "fail" not in found["counts"]
+    for seed in (0, 1):
+        assert read_history(tmp_path / "c" / f"seed-{seed}" / "history").end
+    assert list((state / "runs").iterdir()) == []
+
+
+@pytest.mark.nightly("a single run is killed and healed in make test")
+def test_runs_side_by_side_roll_back_by_themselves_when_their_campaign_is_killed(state, tmp_path):
+    process = started(state, *campaign(tmp_path, "--time-limit", "60s", "--nemesis-interval", "1s"))
+    try:
+        until(lambda: len([*(state / "runs").glob("*/ledger.jsonl")]) == 2, 60, what="two runs", process=process)
+        until(lambda: broken(state), 60, what="a fault", process=process)
+    finally:
+        process.kill()
+        process.communicate()
+    until(lambda: not list((state / "runs").iterdir()), 120, what="the runs to roll back")
+
+
 def broken(state: Path) -> str:
     """The run's id, once its ledger says that hosts are being broken."""
     ledgers = (state / "runs").glob("*/ledger.jsonl")

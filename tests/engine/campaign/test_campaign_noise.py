@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from dethrone.harness.core.errors import ConfigError
+from dethrone.harness.core.verdict import Verdict
 from dethrone.harness.engine.campaign import campaign, live_seeds
 from dethrone.harness.engine.campaign.live_seeds import NOISE_PERCENT_MAX, QUIET_RUNS, Admission
 from dethrone.harness.engine.campaign.row import CampaignRow
@@ -113,6 +114,15 @@ def test_noise_halves_how_many_run_at_once_and_quiet_runs_raise_it_again(noisy):
     for _ in range(100):
         admission.learn(row())
     assert admission.width == 6
+
+
+def test_the_share_of_noise_is_that_of_the_checker_coverage():
+    noise = {"stretches": 5, "longest_ns": 7, "excused_percent": 12.5, "unwatched": []}
+    verdict = Verdict(
+        checker="coverage", version="1", kind="coverage", outcome="pass", reason="", evidence={"noise": noise}
+    )
+    assert Judgement(outcome="pass", reason="", verdicts=(verdict,)).noise_percent == 12.5
+    assert Judgement(outcome="pass", reason="", verdicts=()).noise_percent == 0
 
 
 class Beside:
