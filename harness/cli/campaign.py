@@ -88,7 +88,7 @@ def campaign(
     if system is not None and system.endswith(".toml") and is_night(Path(system)):
         if seeds is not None or directory is not None:
             raise ConfigError("the file of a night sets its seeds and its directory", where=system)
-        code = run_night_file(Path(system), budget=budget, screen=screen, junit_xml=junit_xml, github=github)
+        code = run_night_file(Path(system), budget=budget, jobs=jobs, screen=screen, junit_xml=junit_xml, github=github)
         sys.exit(code)
     if seeds is None or directory is None:
         raise ConfigError("a campaign needs --seeds and --out", next_step="add --seeds 0..9 --out runs/mine")

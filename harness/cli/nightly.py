@@ -17,7 +17,9 @@ from dethrone.harness.report.terminal import Screen
 _ADD_LIMIT_S = 600
 
 
-def run_night_file(path: Path, *, budget: str | None, screen: Screen, junit_xml: Path | None, github: bool) -> int:
+def run_night_file(
+    path: Path, *, budget: str | None, jobs: int | None, screen: Screen, junit_xml: Path | None, github: bool
+) -> int:
     """Start or resume the night that ``path`` describes; the exit code. ConfigError."""
     from dethrone.harness.commands import campaign
     from dethrone.harness.engine.nightly import night, night_file
@@ -30,6 +32,8 @@ def run_night_file(path: Path, *, budget: str | None, screen: Screen, junit_xml:
     wanted = night_file.read_night(path)
     if budget is not None:
         wanted = msgspec.structs.replace(wanted, budget_ns=parse_duration(budget))
+    if jobs is not None:
+        wanted = msgspec.structs.replace(wanted, jobs=jobs)
 
     base = path.resolve().parent
     refuse_impossible(cells_of(wanted.entries), base=base)

@@ -7,7 +7,6 @@ fewer run at once as soon as noise appears (``Admission``). Out of scope: the ro
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from pathlib import Path
@@ -17,6 +16,7 @@ import msgspec
 
 from dethrone.harness.core import store
 from dethrone.harness.core.clock import SECOND
+from dethrone.harness.engine.campaign.admission import Admission
 from dethrone.harness.engine.campaign.row import CampaignRow
 from dethrone.harness.engine.campaign.virtual_seeds import findings
 from dethrone.harness.engine.campaign.worker_processes import workers
@@ -29,12 +29,6 @@ from dethrone.harness.engine.run.runner import run
 NOISE_REPEATS = 2
 """How often a seed is run again if noise alone kept its run from a verdict."""
 _AGAIN = ("", "-again", "-again-2")
-
-NOISE_PERCENT_MAX = 5.0
-"""The share of a run that noise may be charged with before fewer run at once."""
-
-QUIET_RUNS = 3
-"""As many quiet runs at each place, one after another, admit one more."""
 
 
 class Attempt(NamedTuple):
@@ -50,24 +44,6 @@ class Finished(msgspec.Struct, frozen=True, kw_only=True):
     row: CampaignRow
     spoiled: bool
     interrupted: bool
-
-
-class Admission:
-    """How many runs are admitted at once: halved by each noisy one, raised by quiet ones. Pure."""
-
-    def __init__(self, most: int) -> None:
-        self.width = most
-        self._most = most
-        self._quiet = 0
-
-    def learn(self, row: CampaignRow) -> None:
-        """A run ended."""
-        if row.by_noise or row.noise_percent > NOISE_PERCENT_MAX:
-            self.width, self._quiet = max(1, self.width // 2), 0
-            return
-        self._quiet += 1
-        if self._quiet >= QUIET_RUNS * self.width:
-            self.width, self._quiet = min(self._most, self.width + 1), 0
 
 
 def in_turn(options: RunOptions, seeds: Sequence[int], out: Path, listener: Listener) -> Iterator[CampaignRow]:
@@ -87,37 +63,27 @@ def side_by_side(
     options: RunOptions, seeds: Sequence[int], out: Path, *, jobs: int, say: Callable[[str], None]
 ) -> Iterator[CampaignRow]:
     """Up to ``jobs`` runs at once; rows as they come. KeyboardInterrupt: after all runs were rolled back."""
-    waiting, alone = deque(Attempt(seed) for seed in seeds), deque[Attempt]()
-    admission = Admission(jobs)
-    running: dict[Future[Finished], tuple[Attempt, int]] = {}
+    admission = Admission((Attempt(seed) for seed in seeds), most=jobs)
+    running: dict[Future[Finished], Attempt] = {}
     with workers(jobs) as pool:
-        while waiting or alone or running:
-            while one := _next(waiting, alone, [attempt for attempt, _ in running.values()], admission.width):
-                running[pool.submit(carry_out, options, one, out)] = one, len(running) + 1
-            done, _ = wait(running, return_when=FIRST_COMPLETED)
-            for future in done:
-                one, at_once = running.pop(future)
-                finished = future.result()
+        while True:
+            while one := admission.next():
+                running[pool.submit(carry_out, options, one, out)] = one
+            if not running:
+                return
+            for future in wait(running, return_when=FIRST_COMPLETED).done:
+                one = running.pop(future)
+                at_once, finished = admission.running[one], future.result()
                 if finished.interrupted:
                     raise KeyboardInterrupt
-                before = admission.width
-                admission.learn(finished.row)
-                if admission.width < before:
+                row = finished.row
+                if admission.ended(one, by_noise=row.by_noise, noise_percent=row.noise_percent):
                     say(f"seed {one.seed}: the hosts were noisy; at most {admission.width} runs at once from now on")
                 if finished.spoiled and one.number < NOISE_REPEATS:
-                    alone.append(Attempt(one.seed, one.number + 1))
+                    admission.again(Attempt(one.seed, one.number + 1))
                     say(f"seed {one.seed}: unknown because of a noisy host; repeating it alone with the same seed")
                 else:
-                    yield msgspec.structs.replace(finished.row, at_once=at_once)
-
-
-def _next(waiting: deque[Attempt], alone: deque[Attempt], running: Sequence[Attempt], width: int) -> Attempt | None:
-    """The run that may begin now, taken off its queue. What is repeated waits until nothing else runs."""
-    if any(one.number for one in running):
-        return None
-    if alone:
-        return None if running else alone.popleft()
-    return waiting.popleft() if waiting and len(running) < width else None
+                    yield msgspec.structs.replace(row, at_once=at_once)
 
 
 def carry_out(options: RunOptions, one: Attempt, out: Path, *, listener: Listener | None = None) -> Finished:

@@ -36,7 +36,7 @@ class CampaignRow(msgspec.Struct, frozen=True, kw_only=True):
     noise_percent: float = 0.0
     """The share of the run that was charged to noise of the hosts."""
     at_once: int = 1
-    """How many runs were under way as it began, itself included."""
+    """The most runs that were under way at any moment of it, itself included."""
 
 
 class Progress(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,4 +1,4 @@
-"""A night on disk: runs one after another, each in its own process; it can be stopped at any moment and resumes there.
+"""A night on disk: runs in their own processes, one by one or side by side; stopped at any moment, it resumes there.
 
     OUT/raised.jsonl               findings of all nights that were reported
     OUT/2026-11-22/night.json      what was decided as the night began: cells and jobs in order
@@ -8,8 +8,9 @@
 
 Guarantees: a finished run has its row, fsynced, before anything is done with it, and never runs again; a run that
 Ctrl-C, SIGTERM or a ``kill -9`` of the night interrupted is rolled back (``run_process``), set aside and run again, and
-no second night begins in ``OUT`` before; what a run left behind is healed before the next. ``run_order`` orders the
-runs, ``report.night`` reports, and the command line feeds a corpus after each row.
+no second night begins in ``OUT`` before; what a run left behind is healed before the next; of runs side by side one
+that noise spoiled is repeated alone. ``run_order`` orders the runs, ``report.night`` reports, and the command line
+feeds a corpus after each row.
 """
 
 from __future__ import annotations
@@ -29,17 +30,19 @@ from functools import partial
 from pathlib import Path
 from typing import IO
 
+import msgspec
 from tenacity import RetryError, Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
-from dethrone.harness.core import store
+from dethrone.harness.core import registry, store
 from dethrone.harness.core.clock import SECOND, Ns
 from dethrone.harness.core.errors import ConfigError
+from dethrone.harness.engine.campaign.admission import Admission
 from dethrone.harness.engine.campaign.resumable_tasks import read_kept
 from dethrone.harness.engine.nightly.new_findings import Shown, absent, finding_key, raised, tell
 from dethrone.harness.engine.nightly.night_file import Night
 from dethrone.harness.engine.nightly.night_rows import Drawn, Ended, NightRow, append
-from dethrone.harness.engine.nightly.run_order import Past, cells_of, order
-from dethrone.harness.engine.nightly.run_process import TEARDOWN_S, carry_out
+from dethrone.harness.engine.nightly.run_order import Cell, Past, cells_of, order
+from dethrone.harness.engine.nightly.run_process import TEARDOWN_S, Running, roll_back, row_of, start, wait_for
 from dethrone.harness.engine.run.exit_status import EXIT_INTERRUPTED, EXIT_TROUBLE
 
 NIGHT = "night.json"
@@ -82,36 +85,42 @@ def run_night(
         done = {row.job.number for row in rows}
         todo = [job for job in drawn.jobs if job.number not in done]
         cells = cells_of(drawn.entries)
+        begin = partial(start, base=base, lock=lock, wall_ns=wall_ns, command=command, known=night.known)
         say(f"night {drawn.name}: {len(drawn.jobs)} runs of {len(cells)} cells, {len(rows)} done; in {directory}")
+        due = Admission(todo, most=night.jobs, alone=lambda job: _alone_on(cells[job.cell]))
+        running: list[Running] = []
         interrupted = False
-        for job in todo:
-            if _over(night, drawn, wall_ns()):
-                say("the budget is used up")
-                break
-            try:
-                row = carry_out(
-                    job,
-                    cells[job.cell],
-                    directory,
-                    base=base,
-                    lock=lock,
-                    wall_ns=wall_ns,
-                    command=command,
-                    known=night.known,
-                )
-            except KeyboardInterrupt:
-                interrupted = True
-                say("interrupted; repeat the command to resume")
-                break
-            if row.exit_code == EXIT_INTERRUPTED:
-                interrupted = True
-                break
-            append(directory / ROWS, row)
-            rows.append(row)
-            if row.exit_code == EXIT_TROUBLE:
-                trouble += _healed(command, say)
-            trouble += told(rows=rows)
-            trouble += on_row(directory, drawn, rows)
+        try:
+            while True:
+                if due.left and _over(night, drawn, wall_ns()):
+                    due.stop()
+                    say("the budget is used up")
+                while job := due.next():
+                    running.append(begin(job, cells[job.cell], directory))
+                if not running:
+                    break
+                one = wait_for(running)
+                running.remove(one)
+                at_once = due.running[one.job]
+                row = msgspec.structs.replace(row_of(one, wall_ns=wall_ns), at_once=at_once)
+                if row.exit_code == EXIT_INTERRUPTED:
+                    raise KeyboardInterrupt
+                due.ended(one.job, by_noise=row.by_noise, noise_percent=row.noise_percent)
+                if row.by_noise and at_once > 1:
+                    say(f"{row.job.cell} seed {row.job.seed}: unknown because of noise; repeating it alone")
+                    due.again(one.job)
+                    continue
+                append(directory / ROWS, row)
+                rows.append(row)
+                if row.exit_code == EXIT_TROUBLE:
+                    trouble += _healed(command, say)
+                trouble += told(rows=rows)
+                trouble += on_row(directory, drawn, rows)
+        except KeyboardInterrupt:
+            interrupted = True
+            say("interrupted; repeat the command to resume")
+        finally:
+            roll_back(running)
         left = len(drawn.jobs) - len(rows)
         if not interrupted:
             (directory / ENDED).touch()
@@ -187,6 +196,11 @@ def _opened(night: Night, version: str, now_ns: Ns) -> tuple[Path, Drawn]:
     directory.mkdir(exist_ok=True)
     store.write_json(directory / NIGHT, drawn)
     return directory, drawn
+
+
+def _alone_on(cell: Cell) -> bool:
+    """Whether its hosts belong to the user: there is one set of them."""
+    return registry.load(registry.BACKENDS, cell.entry.on).traits.lending is not None
 
 
 def _over(night: Night, drawn: Drawn, now_ns: Ns) -> bool:

@@ -74,6 +74,8 @@ class Night(msgspec.Struct, frozen=True, kw_only=True):
     corpus: str | None = None
     on_finding: tuple[str, ...] = ()
     fail_on: FailOn = "violation"
+    jobs: int = 1
+    """How many runs go side by side at most, on hosts that a backend makes."""
     known: Path | None = None
     """A file of known findings (``dethrone.harness.core.known_findings``)."""
 
@@ -227,4 +229,5 @@ _NIGHT: _Forms = {
     "on-finding": ("on_finding", _texts),
     "fail-on": ("fail_on", _fail_on),
     "known": ("known", _text),
+    "jobs": ("jobs", _whole(1, 64)),
 }

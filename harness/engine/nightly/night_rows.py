@@ -46,6 +46,10 @@ class NightRow(msgspec.Struct, frozen=True, kw_only=True):
     excused: int = 0
     by_noise: bool = False
     """``unknown`` because of noise of the hosts alone: not for want of evidence."""
+    noise_percent: float = 0.0
+    """The share of the run that was charged to noise of the hosts."""
+    at_once: int = 1
+    """The most runs that were under way at any moment of it, itself included."""
 
 
 class Drawn(msgspec.Struct, frozen=True, kw_only=True):

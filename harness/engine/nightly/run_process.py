@@ -7,14 +7,20 @@ as trouble; knobs, and so secrets, are not part of the command line, which every
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
+import selectors
 import signal
 import subprocess
+import tempfile
+import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import msgspec
 
@@ -40,7 +46,24 @@ _SLACK_NS: Ns = 600 * SECOND
 """How long a run may take beyond those: images are built, clusters torn down."""
 
 
-def carry_out(
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A run under way. ``limit_s``: how long it may take; ``deadline_s``: of the monotonic clock."""
+
+    job: Job
+    out: Path
+    process: subprocess.Popen[bytes]
+    stdout: BinaryIO
+    began_ns: Ns
+    limit_s: float
+    deadline_s: float
+
+    def late(self) -> bool:
+        """Whether it has exceeded its limit."""
+        return time.monotonic() >= self.deadline_s
+
+
+def start(
     job: Job,
     cell: Cell,
     directory: Path,
@@ -50,67 +73,100 @@ def carry_out(
     wall_ns: Callable[[], Ns],
     command: Sequence[str],
     known: Path | None = None,
-) -> NightRow:
-    """Run ``job`` in ``directory`` and report how it went. ``lock``: a descriptor that the run inherits.
+) -> Running:
+    """Start ``job`` in ``directory``. ``lock``: a descriptor that the run inherits.
 
-    KeyboardInterrupt: after the run was rolled back. ConfigError: a secret is missing.
+    ConfigError: a secret is missing.
     """
     out = directory / f"{job.number:04}-{re.sub(r'[^A-Za-z0-9.+-]+', '-', job.cell)[:80]}"
     store.set_aside(out)  # a run without a row was cut short
     began_ns = wall_ns()
+    stdout = tempfile.TemporaryFile()  # noqa: SIM115 - `row_of` closes it
     process = subprocess.Popen(
         [*command, *words(job, cell, out, base=base, known=known)],
         cwd=directory,
         env=_environment(cell),
         stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
+        stdout=stdout,
         stderr=subprocess.DEVNULL,
         pass_fds=(lock,),
         start_new_session=True,
         preexec_fn=_end_with_parent,  # noqa: PLW1509 - a night has no threads, and nothing else asks the kernel for it
     )
     limit_s = (_LONGEST * cell.entry.time_limit_ns + _SLACK_NS) / SECOND
+    return Running(
+        job=job,
+        out=out,
+        process=process,
+        stdout=stdout,
+        began_ns=began_ns,
+        limit_s=limit_s,
+        deadline_s=time.monotonic() + limit_s,
+    )
+
+
+def wait_for(running: Sequence[Running]) -> Running:
+    """The first of them that ended, or exceeded its limit."""
+    with selectors.DefaultSelector() as ends, contextlib.ExitStack() as stack:
+        for one in running:
+            fd = os.pidfd_open(one.process.pid)
+            stack.callback(os.close, fd)
+            ends.register(fd, selectors.EVENT_READ, one)
+        while True:
+            left_s = max(0.0, min(one.deadline_s for one in running) - time.monotonic())
+            for key, _ in ends.select(left_s):
+                found: Running = key.data
+                return found
+            for one in running:
+                if one.late():
+                    return one
+
+
+def row_of(one: Running, *, wall_ns: Callable[[], Ns]) -> NightRow:
+    """How a run went that ended, or exceeded its limit and is stopped now."""
     late = ""
-    try:
-        stdout, _ = process.communicate(timeout=limit_s)
-    except subprocess.TimeoutExpired:
-        stdout, late = _rolled_back(process), f"it exceeded its limit of {limit_s:.0f} s and was stopped"
-    except KeyboardInterrupt:
-        _rolled_back(process)
-        raise
-    told = _told(stdout)
-    elapsed_ns = wall_ns() - began_ns
-    if late or told is None or process.returncode < 0:
-        reason = late or f"the run ended with code {process.returncode} and printed no result"
+    if one.process.poll() is None:
+        roll_back([one])
+        late = f"it exceeded its limit of {one.limit_s:.0f} s and was stopped"
+    with one.stdout:
+        one.stdout.seek(0)
+        told = _told(one.stdout.read())
+    row = partial(_row, one.job, out=one.out, began_ns=one.began_ns, elapsed_ns=wall_ns() - one.began_ns)
+    code = one.process.returncode
+    if late or told is None or code < 0:
+        reason = late or f"the run ended with code {code} and printed no result"
         if told is not None and told.get("error"):
             reason = str(told["error"].get("what", reason))
-        return _row(job, "unknown", EXIT_TROUBLE, out=out, began_ns=began_ns, elapsed_ns=elapsed_ns, reason=reason)
-    code = int(told.get("exit_code") or process.returncode)
-    if told.get("interrupted") and not late:
-        return _row(
-            job, "unknown", EXIT_INTERRUPTED, out=out, began_ns=began_ns, elapsed_ns=elapsed_ns, reason="interrupted"
-        )
+        return row("unknown", EXIT_TROUBLE, reason=reason)
+    if told.get("interrupted"):
+        return row("unknown", EXIT_INTERRUPTED, reason="interrupted")
     if told.get("error"):
         error = told["error"]
         reason = "; ".join(part for part in (error.get("what"), error.get("where"), error.get("cause")) if part)
-        return _row(job, "unknown", EXIT_TROUBLE, out=out, began_ns=began_ns, elapsed_ns=elapsed_ns, reason=reason)
+        return row("unknown", EXIT_TROUBLE, reason=reason)
     return msgspec.structs.replace(
-        _row(
-            job,
-            told.get("verdict") or "unknown",
-            code,
-            out=out,
-            began_ns=began_ns,
-            elapsed_ns=elapsed_ns,
-            reason=_reason(told),
-        ),
-        report=_relative(told.get("report"), directory),
+        row(told.get("verdict") or "unknown", int(told.get("exit_code") or code), reason=_reason(told)),
+        report=_relative(told.get("report"), one.out.parent),
         findings=_findings(told),
         excused=int(told.get("excused") or 0),
         known=_findings(told, known=True),
         by_noise=bool(told.get("host_noise")),
+        noise_percent=_noise_percent(told),
         figures={name: value for name, value in told.get("figures", {}).items() if isinstance(value, int | float)},
     )
+
+
+def roll_back(running: Sequence[Running]) -> None:
+    """Interrupt these runs and let them heal and tear down; one that cannot is killed, and ``heal`` does the rest."""
+    for one in running:
+        one.process.send_signal(signal.SIGINT)
+    end_s = time.monotonic() + TEARDOWN_S
+    for one in running:
+        try:
+            one.process.wait(timeout=max(0.0, end_s - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            one.process.kill()
+            one.process.wait()
 
 
 def refuse_impossible(cells: Mapping[str, Cell], *, base: Path) -> None:
@@ -233,14 +289,10 @@ def _told(stdout: bytes) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
-def _rolled_back(process: subprocess.Popen[bytes]) -> bytes:
-    """Interrupt a run and let it heal and tear down; a run that cannot is killed, and ``heal`` does the rest."""
-    process.send_signal(signal.SIGINT)
-    try:
-        return process.communicate(timeout=TEARDOWN_S)[0]
-    except subprocess.TimeoutExpired:
-        process.kill()
-        return process.communicate()[0]
+def _noise_percent(told: Mapping[str, Any]) -> float:
+    """The share of the run that was charged to noise, as the checker ``coverage`` says."""
+    noise = told.get("checkers", {}).get("coverage", {}).get("evidence", {}).get("noise", {})
+    return float(noise.get("excused_percent", 0.0)) if isinstance(noise, dict) else 0.0
 
 
 def _end_with_parent() -> None:

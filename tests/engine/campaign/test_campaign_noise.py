@@ -11,8 +11,7 @@ import pytest
 from dethrone.harness.core.errors import ConfigError
 from dethrone.harness.core.verdict import Verdict
 from dethrone.harness.engine.campaign import campaign, live_seeds
-from dethrone.harness.engine.campaign.live_seeds import NOISE_PERCENT_MAX, QUIET_RUNS, Admission
-from dethrone.harness.engine.campaign.row import CampaignRow
+from dethrone.harness.engine.campaign.admission import NOISE_PERCENT_MAX, QUIET_RUNS, Admission
 from dethrone.harness.engine.nightly.night_rows import NightRow
 from dethrone.harness.engine.nightly.run_order import Job
 from dethrone.harness.engine.run.exit_status import EXIT_PASS, EXIT_UNKNOWN
@@ -85,35 +84,37 @@ def test_a_campaign_says_how_many_runs_noise_took(monkeypatch, tmp_path):
     assert noise_words([]) == ""
 
 
-def row(*, noise=0.0, by_noise=False):
-    return CampaignRow(
-        seed=0,
-        outcome="pass",
-        exit_code=0,
-        run_dir="",
-        elapsed_ns=0,
-        elections=0,
-        faults=0,
-        ops_ok=0,
-        noise_percent=noise,
-        by_noise=by_noise,
-    )
+def ends(admission, **noise):
+    """A run begins and ends, as noisy as that."""
+    return admission.ended(admission.next(), **{"by_noise": False, "noise_percent": 0.0, **noise})
 
 
-@pytest.mark.parametrize("noisy", [row(noise=NOISE_PERCENT_MAX + 1), row(by_noise=True)])
+@pytest.mark.parametrize("noisy", [{"noise_percent": NOISE_PERCENT_MAX + 1}, {"by_noise": True}])
 def test_noise_halves_how_many_run_at_once_and_quiet_runs_raise_it_again(noisy):
-    admission = Admission(6)
-    for expected in (3, 1, 1):
-        admission.learn(noisy)
+    admission = Admission(range(1000), most=6)
+    for expected, fewer in ((3, True), (1, True), (1, False)):
+        assert ends(admission, **noisy) is fewer
         assert admission.width == expected
     for width in range(1, 6):
         for _ in range(QUIET_RUNS * width):
             assert admission.width == width
-            admission.learn(row(noise=NOISE_PERCENT_MAX))
+            assert not ends(admission, noise_percent=NOISE_PERCENT_MAX)
     assert admission.width == 6
     for _ in range(100):
-        admission.learn(row())
+        ends(admission)
     assert admission.width == 6
+
+
+def test_what_must_be_alone_begins_beside_nothing_and_nothing_begins_beside_it():
+    admission = Admission("aBc", most=3, alone=str.isupper)
+    assert (admission.next(), admission.next()) == ("a", None)
+    admission.again("a2")
+    admission.ended("a", by_noise=False, noise_percent=0)
+    assert (admission.next(), admission.next()) == ("a2", None)
+    admission.ended("a2", by_noise=False, noise_percent=0)
+    assert (admission.next(), admission.next()) == ("B", None)
+    admission.ended("B", by_noise=False, noise_percent=0)
+    assert (admission.next(), admission.next(), admission.left) == ("c", None, 0)
 
 
 def test_the_share_of_noise_is_that_of_the_checker_coverage():

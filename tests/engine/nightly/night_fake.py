@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import sys
+import time
 from pathlib import Path
 
 
@@ -45,6 +46,10 @@ def main(words: list[str]) -> int:
         failed = any(not one["known"] for one in found)
         told |= {"verdict": "fail", "exit_code": 1} if failed else {}
         told["checkers"] = {"log": {"verdict": "fail" if failed else "pass", "findings": found}}
+    if system == "meets":
+        meet(out.parent, int(os.environ["FAKE_MEETS"]))
+    if system == "noisy":
+        told |= {"verdict": "unknown", "exit_code": 2, "host_noise": True}
     if system == "nonsense":
         print("Traceback")
         return 1
@@ -54,6 +59,14 @@ def main(words: list[str]) -> int:
         return hang(out, told)
     print(json.dumps(told))
     return int(told["exit_code"])
+
+
+def meet(place: Path, number: int) -> None:
+    """Until so many runs are under way, or it takes too long."""
+    (place / f"here-{os.getpid()}").touch()
+    deadline = time.monotonic() + 20
+    while len(list(place.glob("here-*"))) < number and time.monotonic() < deadline:
+        time.sleep(0.01)
 
 
 def hang(out: Path, told: dict[str, object]) -> int:

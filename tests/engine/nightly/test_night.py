@@ -233,6 +233,23 @@ def test_the_past_of_a_cell_is_its_last_night(tmp_path):
     assert past.night == nights(night.out)[-1].name
 
 
+def test_runs_of_a_night_go_side_by_side(tmp_path, monkeypatch):
+    monkeypatch.setenv("FAKE_MEETS", "3")
+    done = started(a_night(tmp_path, "meets", "passes", seeds=3, jobs=3))
+    assert sorted(row.job.number for row in done.rows) == [1, 2, 3, 4, 5, 6]
+    assert {row.outcome for row in done.rows} == {"pass"}
+    assert max(row.at_once for row in done.rows) == 3
+
+
+def test_what_noise_spoiled_beside_others_is_repeated_alone(tmp_path):
+    told = Told()
+    done = started(a_night(tmp_path, "noisy", "passes", seeds=2, jobs=2), told)
+    noisy = [row for row in done.rows if row.job.cell.startswith("noisy")]
+    assert [(row.outcome, row.at_once, row.by_noise) for row in noisy] == [("unknown", 1, True)] * 2
+    assert len(done.rows) == 4
+    assert any("repeating it alone" in line for line in told.lines)
+
+
 SCRIPT = textwrap.dedent(
     """
     import sys
