@@ -31,7 +31,7 @@ from dethrone.harness.engine.run.exit_status import (
 from dethrone.harness.engine.run.judgement import JSON_SCHEMA
 from dethrone.harness.report import json_objects
 from dethrone.harness.report.html import pages
-from dethrone.harness.report.terminal import Screen
+from dethrone.harness.report.terminal import Screen, side_by_side
 from dethrone.harness.report.words import excused_words, verdict_word
 
 PAGE = "index.html"
@@ -110,6 +110,7 @@ def sums(rows: Sequence[NightRow], total: int) -> str:
     excused = sum(row.excused for row in rows)
     words += [excused_words(excused)] if excused else []
     words += [f"{total - len(rows)} not started"] if total > len(rows) else []
+    words += side_by_side(rows)
     return f"{len(rows)} of {total} runs: {', '.join(words) or 'none'}"
 
 

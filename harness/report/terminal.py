@@ -26,6 +26,7 @@ from dethrone.harness.core.events import AnyEvent, FaultEvent, Mark
 from dethrone.harness.core.plan import Plan
 from dethrone.harness.core.verdict import Outcome
 from dethrone.harness.engine.campaign.row import CampaignRow
+from dethrone.harness.engine.nightly.night_rows import NightRow
 from dethrone.harness.engine.run.judgement import Judgement, RunResult
 from dethrone.harness.engine.run.listener import Drawn, LiveView
 from dethrone.harness.report import json_objects, screens
@@ -218,11 +219,17 @@ def noise_words(rows: Sequence[CampaignRow]) -> str:
     by_noise, repeats = sum(row.by_noise for row in rows), sum(row.repeats for row in rows)
     parts = [f"{by_noise} of the unknown by noise"] if by_noise else []
     parts += [f"{repeats} repeated because of noise"] if repeats else []
-    widest = max((row.at_once for row in rows), default=1)
-    if widest > 1:
-        share = statistics.median(row.noise_percent for row in rows)
-        parts.append(f"up to {widest} at once, {share:.3g} % of a run charged to noise (median)")
+    parts += side_by_side(rows)
     return f" ({', '.join(parts)})" if parts else ""
+
+
+def side_by_side(rows: Sequence[CampaignRow | NightRow]) -> list[str]:
+    """How many runs went side by side, and what that cost in noise, as a phrase; none where they did not."""
+    widest = max((row.at_once for row in rows), default=1)
+    if widest == 1:
+        return []
+    share = statistics.median(row.noise_percent for row in rows)
+    return [f"up to {widest} at once, {share:.3g} % of a run charged to noise (median)"]
 
 
 def triggers_line(figures: Mapping[str, Any]) -> str:

@@ -82,3 +82,10 @@ def test_runs_without_a_turn_are_counted():
     assert night.sums([PASS, FAIL, TROUBLE], 5) == (
         "3 of 5 runs: 1 pass, 1 fail, 1 unknown, 1 with harness trouble, 2 not started"
     )
+
+
+def test_a_night_says_how_many_runs_went_side_by_side_and_what_that_cost():
+    rows = [
+        msgspec.structs.replace(PASS, at_once=at_once, noise_percent=noise) for at_once, noise in ((1, 0.5), (3, 1.25))
+    ]
+    assert night.sums(rows, 2) == "2 of 2 runs: 2 pass, up to 3 at once, 0.875 % of a run charged to noise (median)"
