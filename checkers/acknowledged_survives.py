@@ -29,6 +29,7 @@ from dethrone.harness.core.events import Invoke, Mark, Observed, Return
 from dethrone.harness.core.history import History, per_history
 from dethrone.harness.core.plan import Plan
 from dethrone.harness.core.promise import Promise
+from dethrone.harness.core.shown import Shown, misfits, shown_values
 from dethrone.harness.core.verdict import Finding, Verdict
 
 _SEQ = attrgetter("seq")
@@ -107,13 +108,14 @@ class AcknowledgedSurvives(Base):
                 "keys": len(keys),
             },
             metrics={"stale_reads": stale, "order_disagreements": disagreements},
+            doubts=misfits(history),
         )
 
 
 def collect(history: History) -> dict[str, _Key]:
     """Appends and reads by key. Malformed values are passed over."""
     final = next((mark.seq for mark in history.of(Mark) if mark.name == "final"), None)
-    backs = returns(history)
+    backs, shown = returns(history), shown_values(history)
     keys: dict[str, _Key] = defaultdict(_Key)
     for invoke in history.of(Invoke):
         back = backs.get(invoke.op)
@@ -122,10 +124,12 @@ def collect(history: History) -> dict[str, _Key]:
         if invoke.f == "append":
             _collect_append(keys, invoke, back)
         elif invoke.f == "read" and isinstance(invoke.value, str | int) and back is not None and back.status == "ok":
-            values = back.value
+            values = shown.get(back.seq, back.value)
             if values is None:
                 values = []
-            if isinstance(values, list | tuple) and all(issubclass(kind, int | str) for kind in set(map(type, values))):
+            if isinstance(values, list | tuple | Shown) and all(
+                issubclass(kind, int | str) for kind in set(map(type, values))
+            ):
                 key = keys[str(invoke.value)]
                 is_final = final is not None and invoke.seq > final
                 key.reads.append(_Read(invoke.seq, back.seq, back.node or invoke.target, list(values), is_final))

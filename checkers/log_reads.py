@@ -24,7 +24,7 @@ Source: Jepsen's ``kafka`` workload and list-append; the exact statement by phas
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
@@ -33,6 +33,7 @@ from dethrone.checkers.phases import Spot, contradictions
 from dethrone.checkers.seen import Anomaly, Seen, SeenChecker, lost_at_last, of_key, place, told
 from dethrone.harness.core.operations import NEVER, ModelOptions, Operation, Operations, identity
 from dethrone.harness.core.promise import Promise
+from dethrone.harness.core.shown import Growing, Shown
 from dethrone.harness.core.verdict import Verdict
 
 EACH_MAX = 1000
@@ -44,7 +45,7 @@ class Read:
     """One read of the whole log."""
 
     op: Operation
-    shown: list[Any]
+    shown: Sequence[Any]
 
 
 @dataclass(slots=True)
@@ -140,7 +141,9 @@ def collect(operations: Operations) -> tuple[list[Log], list[str]]:
         elif op.f == "read":
             if op.status == "ok":
                 values = () if op.result is None else op.result
-                if isinstance(values, list | tuple):
+                if isinstance(values, Shown) and values.known.simple:
+                    log.reads.append(Read(op, values))
+                elif isinstance(values, list | tuple | Shown):
                     log.reads.append(Read(op, [identity(value) for value in values]))
                 else:
                     doubts.append(f"a read{place(op)} returned no list of values, so it cannot be judged")
@@ -203,7 +206,7 @@ def of_log(log: Log) -> list[Anomaly]:
     return out
 
 
-def _order(log: Log) -> tuple[list[Any], list[Read], list[Anomaly]]:
+def _order(log: Log) -> tuple[Sequence[Any], list[Read], list[Anomaly]]:
     """The longest read, the reads that are beginnings of it, and those that are not."""
     if not log.reads:
         return [], [], []
@@ -211,7 +214,7 @@ def _order(log: Log) -> tuple[list[Any], list[Read], list[Anomaly]]:
     chain: list[Read] = []
     split: list[Anomaly] = []
     for read in log.reads:
-        if longest.shown[: len(read.shown)] == read.shown:
+        if _begins(longest.shown, read.shown):
             chain.append(read)
         elif len(split) < EACH_MAX:
             at = next(at for at, value in enumerate(read.shown) if longest.shown[at] != value)
@@ -226,9 +229,46 @@ def _order(log: Log) -> tuple[list[Any], list[Read], list[Anomaly]]:
     return longest.shown, sorted(chain, key=lambda read: len(read.shown)), split
 
 
+def _begins(longest: Sequence[Any], shown: Sequence[Any]) -> bool:
+    """Whether the longer list begins with the other one."""
+    if isinstance(longest, Shown) and isinstance(shown, Shown) and longest.known is shown.known:
+        return True
+    return list(longest[: len(shown)]) == list(shown)
+
+
+@dataclass(frozen=True, slots=True)
+class _Profile:
+    """What is wrong with the first n values of a list that many reads share, without looking at each of them again.
+
+    ``since[n]``: the place from which on a read may show them all, NEVER: none may. ``double``: how many values stand
+    before the first one that is there a second time, with it.
+    """
+
+    since: list[int]
+    double: int
+
+
+def _profile(log: Log, known: Growing) -> _Profile:
+    since, held, double = [-1], set[Any](), NEVER
+    for number, value in enumerate(known.values, 1):
+        append = log.appends.get(value)
+        since.append(NEVER if append is None or append.status == "fail" else max(since[-1], append.invoked))
+        if value in held and double == NEVER:
+            double = number
+        held.add(value)
+    return _Profile(since, double)
+
+
+def _profiles(log: Log) -> dict[int, _Profile]:
+    """Shared list, by its identity → its profile."""
+    shared = {id(read.shown.known): read.shown.known for read in log.reads if isinstance(read.shown, Shown)}
+    return {key: _profile(log, known) for key, known in shared.items()}
+
+
 def _strange(log: Log) -> Iterator[Anomaly]:
     reported: set[Any] = set()
-    shown = [(read.op, value) for read in log.reads for value in _suspects(log, read)]
+    profiles = _profiles(log)
+    shown = [(read.op, value) for read in log.reads for value in _suspects(log, read, profiles)]
     shown += [(op, value) for op, pairs in log.polls for _, value in pairs]
     for read, value in shown:
         if value in reported or value in log.again or len(reported) >= EACH_MAX:
@@ -251,8 +291,10 @@ def _strange(log: Log) -> Iterator[Anomaly]:
         )
 
 
-def _suspects(log: Log, read: Read) -> Iterator[Any]:
+def _suspects(log: Log, read: Read, profiles: Mapping[int, _Profile]) -> Iterator[Any]:
     """Values of a read that cannot be there."""
+    if isinstance(read.shown, Shown) and profiles[id(read.shown.known)].since[len(read.shown)] <= read.op.returned:
+        return
     for value in read.shown:
         append = log.appends.get(value)
         if append is None or append.status == "fail" or append.invoked > read.op.returned:
@@ -261,8 +303,12 @@ def _suspects(log: Log, read: Read) -> Iterator[Any]:
 
 def _duplicates(log: Log) -> Iterator[Anomaly]:
     reported: set[Any] = set()
+    profiles = _profiles(log)
     for read in log.reads:
-        if len(set(read.shown)) == len(read.shown):
+        if isinstance(read.shown, Shown):
+            if len(read.shown) < profiles[id(read.shown.known)].double:
+                continue
+        elif len(set(read.shown)) == len(read.shown):
             continue
         held: set[Any] = set()
         for value in read.shown:

@@ -19,6 +19,7 @@ from dethrone.harness.core.events import Mark
 from dethrone.harness.core.operations import NEVER, ModelOptions, Operation, Operations, of_history
 from dethrone.harness.core.plan import Plan
 from dethrone.harness.core.promise import Promise
+from dethrone.harness.core.shown import Shown
 from dethrone.harness.core.verdict import Finding, Kind, Verdict
 
 if TYPE_CHECKING:
@@ -172,7 +173,7 @@ class SeenChecker(Base):
             nothing=seen.nothing,
             evidence=seen.evidence,
             metrics=_metrics(seen),
-            doubts=seen.doubts,
+            doubts=[*operations.doubts, *seen.doubts],
         )
 
 
@@ -277,8 +278,8 @@ def lost_at_last(
 
 def told(value: Any, most: int = 8) -> str:
     """A value as sentences show it; of a long list its end."""
-    if isinstance(value, list | tuple) and len(value) > most:
+    if isinstance(value, list | tuple | Shown) and len(value) > most:
         return f"[… {' '.join(map(told, value[-most:]))}]"
-    if isinstance(value, list | tuple):
+    if isinstance(value, list | tuple | Shown):
         return f"[{' '.join(map(told, value))}]"
     return value if isinstance(value, str) else repr(value)

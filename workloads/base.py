@@ -11,6 +11,7 @@ from dethrone.harness.core.clock import MS, Ns
 from dethrone.harness.core.events import Return
 from dethrone.harness.core.interfaces import ClusterView, OpPlan
 from dethrone.harness.core.rng import Rng
+from dethrone.harness.core.shown import Shape
 from dethrone.workloads.generators import Targets
 
 FINAL_ROUNDS_MAX = 25
@@ -29,6 +30,8 @@ class Base:
     """Client processes; more than one a node lets operations overlap at every node."""
     least: ClassVar[int] = 6
     """Client processes of a small cluster: some must be free while others wait for nodes that are cut off."""
+    shows: ClassVar[Shape | None] = None
+    """What its reads show of an object: all of a list or set that grows, or anything else (None)."""
     rate: ClassVar[int]
     """Operations a second over all processes."""
 

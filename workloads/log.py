@@ -26,6 +26,7 @@ APPENDS, READS = 3, 2
 class LogWorkload(Base):
     name = "log"
     ops = frozenset({"append", "read"})
+    shows = "list"
     per_node = 1
     least = 3
     rate = 20

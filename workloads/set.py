@@ -25,6 +25,7 @@ ADDS, READS = 3, 1
 class SetWorkload(Base):
     name = "set"
     ops = frozenset({"add", "read"})
+    shows = "set"
     rate = 20
 
     def main(self, rng: Rng, *, nodes: tuple[str, ...], processes: int, rate_per_s: int) -> Generator:

@@ -17,6 +17,7 @@ import msgspec
 
 from dethrone.harness.core.clock import Ns
 from dethrone.harness.core.events import Invoke, Return
+from dethrone.harness.core.shown import Shown, misfits, shown_values
 
 if TYPE_CHECKING:
     from dethrone.harness.core.history import History
@@ -107,19 +108,20 @@ def of_history(history: History, functions: Iterable[str]) -> Operations:
     returns: dict[int, Return] = {}
     for back in history.of(Return):
         returns.setdefault(back.op, back)
-    rows = [_row(invoke, returns.get(invoke.op)) for invoke in history.of(Invoke) if invoke.f in wanted]
-    doubts = () if history.complete else (f"the history is not complete: {history.damage or 'it has no end record'}",)
-    return Operations(rows, doubts, unit="seq")
+    shown = shown_values(history)
+    rows = [_row(invoke, returns.get(invoke.op), shown) for invoke in history.of(Invoke) if invoke.f in wanted]
+    doubts = [] if history.complete else [f"the history is not complete: {history.damage or 'it has no end record'}"]
+    return Operations(rows, (*doubts, *misfits(history)), unit="seq")
 
 
-def _row(invoke: Invoke, back: Return | None) -> Operation:
+def _row(invoke: Invoke, back: Return | None, shown: Mapping[int, Any]) -> Operation:
     told = back if back is not None and back.seq >= invoke.seq and back.status != "info" else None
     return Operation(
         process=invoke.process,
         f=invoke.f,
         value=invoke.value,
         status=told.status if told else "info",
-        result=told.value if told else None,
+        result=shown.get(told.seq, told.value) if told else None,
         invoked=invoke.seq,
         returned=told.seq if told else NEVER,
         invoked_ns=invoke.t,
@@ -135,7 +137,7 @@ def identity(value: Any) -> Any:
         return value
     if kind is bool or kind is float:
         return (kind.__name__, value)
-    if kind is list or kind is tuple:
+    if kind is list or kind is tuple or kind is Shown:
         return ("[]", *map(identity, value))
     if isinstance(value, Mapping):
         return ("{}", frozenset((identity(key), identity(item)) for key, item in value.items()))

@@ -16,6 +16,7 @@ from dethrone.harness.core.deaths import telling_line
 from dethrone.harness.core.duration import show_duration
 from dethrone.harness.core.history import History, per_history
 from dethrone.harness.core.hoststate import ClockSkew, HostState
+from dethrone.harness.core.shown import in_words
 from dethrone.harness.report.trigger_words import trigger_line
 
 if TYPE_CHECKING:
@@ -318,7 +319,7 @@ def _returned(event: ev.Return, history: History | None) -> str:
             what = f"client {asked.process}'s {operation(asked.f, asked.value)}"
     by = f" by {event.node}" if event.node else ""
     if event.status == "ok":
-        value = "" if event.value is None else f": {short(event.value)}"
+        value = "" if event.value is None else f": {short(in_words(event.value))}"
         return f"{what} was acknowledged{by}{value}"
     said = f" ({short(event.error)})" if event.error else ""
     end = "certainly did not happen" if event.status == "fail" else "has an unknown outcome"

@@ -13,6 +13,7 @@ from typing import Any
 
 from dethrone.harness.core.events import Invoke, Return
 from dethrone.harness.core.history import History
+from dethrone.harness.core.shown import Shown, shown_values
 
 Lines = Callable[[History], Iterator[str]]
 
@@ -24,6 +25,7 @@ def jepsen_edn(history: History) -> Iterator[str]:
     ``:told``; a compare-and-set that found another value is ``:fail``, and asks with [key [expected new]].
     """
     index = 0
+    shown = shown_values(history)
     asked: dict[int, Invoke] = {}
     last_ns = 0
     for event in history:
@@ -32,7 +34,7 @@ def jepsen_edn(history: History) -> Iterator[str]:
             yield _op(event, "invoke", _question(event), index=index, at_ns=event.t, node=event.target)
         elif type(event) is Return and event.op in asked:
             invoke = asked.pop(event.op)
-            value, told = _answer(invoke, event)
+            value, told = _answer(invoke, event, shown.get(event.seq, event.value))
             refused = invoke.f == "cas" and event.status == "ok" and event.value is False
             yield _op(
                 invoke,
@@ -80,16 +82,16 @@ def _key(invoke: Invoke, key: Any) -> Any:
     return [invoke.group, key] if invoke.group else key
 
 
-def _answer(invoke: Invoke, back: Return) -> tuple[Any, Any]:
-    """The value of a return, and what else was returned."""
+def _answer(invoke: Invoke, back: Return, found: Any) -> tuple[Any, Any]:
+    """The value of a return that gave ``found``, and what else was returned."""
     question = _question(invoke)
     if back.status != "ok":
         return question, None
-    if invoke.f == "txn" and back.value is not None:
-        return back.value, None
+    if invoke.f == "txn" and found is not None:
+        return found, None
     if invoke.f not in _ASKS:
-        return question, back.value
-    return (back.value if question is invoke.value else [question[0], back.value]), None
+        return question, found
+    return (found if question is invoke.value else [question[0], found]), None
 
 
 def _op(invoke: Invoke, kind: str, value: Any, *, index: int, at_ns: int, **more: Any) -> str:
@@ -125,7 +127,7 @@ def edn(value: Any) -> str:
         return str(value)
     if isinstance(value, float):
         return repr(value)
-    if isinstance(value, list | tuple):
+    if isinstance(value, list | tuple | Shown):
         return f"[{' '.join(map(edn, value))}]"
     if isinstance(value, Mapping):
         return f"{{{', '.join(f'{edn(key)} {edn(item)}' for key, item in value.items())}}}"

@@ -31,7 +31,11 @@ class Generator(Protocol):
 
 
 class Workload(Protocol):
-    """What clients do during a run, and after it."""
+    """What clients do during a run, and after it.
+
+    One whose ``read`` shows all of a list or set that grows may say so with ``shows`` (``"list"``, ``"set"``): then the
+    history holds only what each read shows that is new.
+    """
 
     name: str
 

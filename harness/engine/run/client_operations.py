@@ -1,10 +1,15 @@
 """The operations of a run's clients: which generator feeds them in which phase, and their records in the history.
 
 Guarantees: an invoke is written together with its action, so that it is in the history before it is sent; outcomes are
-counted as they are written. Out of scope: pacing (``op_pacing``), threads and connections (``live_world``).
+counted as they are written; of a read that shows a growing list or set, only what is new is written
+(``dethrone.harness.core.shown``). Out of scope: pacing (``op_pacing``), threads and connections (``live_world``).
 """
 
 from __future__ import annotations
+
+from collections.abc import Hashable
+
+import msgspec
 
 from dethrone.harness.core import world as w
 from dethrone.harness.core.clock import Ns
@@ -12,8 +17,12 @@ from dethrone.harness.core.events import Invoke, Return
 from dethrone.harness.core.interfaces import ClusterView, Workload
 from dethrone.harness.core.plan import Plan
 from dethrone.harness.core.rng import Rng
+from dethrone.harness.core.shown import Recorder, key_of
 from dethrone.harness.engine.run.op_pacing import OpPump
 from dethrone.harness.engine.run.write_before_effect import Outbox
+
+READ = "read"
+"""The operation whose lists and sets are recorded by what is new in them."""
 
 
 class ClientOperations:
@@ -25,6 +34,9 @@ class ClientOperations:
         self._asked = plan.workload
         self._rng = rng
         self._outbox = outbox
+        self._recorder = Recorder(getattr(workload, "shows", None))
+        self._reads: dict[int, Hashable] = {}
+        """Reads under way → what they are about."""
         self._pump = OpPump(processes=plan.workload.processes, rate_per_s=plan.workload.rate_per_s)
         self.wake_at = self._pump.wake_at
         """When ``invoke`` may have something again without any return; None: not before one."""
@@ -61,20 +73,27 @@ class ClientOperations:
     def invoke(self, now: Ns, view: ClusterView) -> None:
         """Invoke every operation that is due."""
         for op, process, thread, plan in self._pump.due(now, view):
-            self._outbox.write(Invoke, now, op=op, process=process, f=plan.f, value=plan.value, target=plan.target)
+            event = self._outbox.write(
+                Invoke, now, op=op, process=process, f=plan.f, value=plan.value, target=plan.target
+            )
+            if plan.f == READ:
+                self._reads[op] = key_of(event)
             self._outbox.act(w.InvokeOp(op, thread, plan, self._asked.op_timeout_ns))
 
     def returned(self, done: w.OpDone) -> None:
         """An operation ended, or its outcome stays unknown."""
         outcome = done.outcome
+        value = outcome.value
+        if (key := self._reads.pop(done.op, None)) is not None:
+            value = self._recorder.record(key, value)
         self.counts[outcome.status] += 1
         event = self._outbox.write(
             Return,
             done.at,
             op=done.op,
             status=outcome.status,
-            value=outcome.value,
+            value=value,
             error=outcome.error,
             node=outcome.node,
         )
-        self._pump.returned(event)
+        self._pump.returned(event if value is outcome.value else msgspec.structs.replace(event, value=outcome.value))
