@@ -22,6 +22,7 @@ from dethrone.harness.core.rng import Rng
 from dethrone.workloads.base import Base
 from dethrone.workloads.generators import Targets
 from dethrone.workloads.log import KEYS, FinalReads
+from dethrone.workloads.log import WORKLOAD as LOG
 
 LOCKS = ("l0", "l1")
 """Few, so that clients contend."""
@@ -51,6 +52,7 @@ class _Client:
 class LeaseWorkload(Base):
     name = "lease"
     ops = frozenset({"acquire", "renew", "release", "holder", "append", "read"})
+    shows = LOG.shows
     rate = 100
     """A lease is a matter of tenths of a second."""
 

@@ -46,6 +46,7 @@ WRITERS_ONE_IN = 3
 class LockWorkload(Base):
     name = "lock"
     ops = frozenset({"acquire", "release", "use", "append", "read"})
+    shows = LOG.shows
     rate = 100
     """A lease is a matter of tenths of a second."""
 

@@ -30,6 +30,7 @@ CALM_PAUSE_NS = 5 * SECOND
 class MembershipWorkload(Base):
     name = "membership"
     ops = LOG.ops | {"reconfigure"}
+    shows = LOG.shows
     rate = LOG.rate
 
     def processes(self, nodes: int) -> int:
