@@ -3,11 +3,12 @@
 Guarantees: ``seq`` on each line, every line handed to the kernel before ``write`` returns (so that what was announced
 is there after ``kill -9``), fsync in a thread of its own; closed by an ``end`` record with count and digest over the
 canonical lines. A segment that is full is sealed as columns by another process at the lowest priority, so that no
-writer waits for it. Out of scope: the form of the files (``history_files``).
+writer waits for it; it ends with the writer, at the latest. Out of scope: the form of the files (``history_files``).
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import subprocess
@@ -25,8 +26,6 @@ from dethrone.harness.core.history_files import SEGMENT_EVENTS, lines_path
 
 _ENCODER = msgspec.json.Encoder()
 SEALER = (sys.executable, "-P", "-m", "dethrone.harness.core.history_files")
-SEAL_LIMIT_S = 120.0
-"""How long the end of a run waits for a sealer that is at work."""
 
 
 class HistoryWriter:
@@ -95,8 +94,9 @@ class HistoryWriter:
             raise HistoryError(f"cannot sync the history: {error.strerror}", where=str(self.place)) from error
         finally:
             os.close(self._fd)
-            if self._sealer is not None:
-                self._wait(self._sealer)
+            if self._sealer is not None:  # what it has not sealed is still there as lines
+                self._sealer.kill()
+                self._sealer.wait()
 
     def _open(self) -> int:
         path = lines_path(self.place, self.count)
@@ -141,8 +141,10 @@ class HistoryWriter:
                 return
 
     def _seal(self) -> None:
-        """Start a process that seals what is full, unless one is at work: it, or the next one, seals this, too."""
-        if self._sealer is None or self._sealer.poll() is not None:
+        """Start a process that seals what is full, unless one is at work: the next one seals this, too."""
+        if self._sealer is not None and self._sealer.poll() is None:
+            return
+        with contextlib.suppress(OSError):  # no process, no descriptor: lines are as good
             self._sealer = subprocess.Popen(
                 [*SEALER, str(self.place)],
                 stdin=subprocess.DEVNULL,
@@ -150,11 +152,3 @@ class HistoryWriter:
                 stderr=subprocess.DEVNULL,
                 start_new_session=True,  # Ctrl-C is for the run, which ends by itself
             )
-
-    @staticmethod
-    def _wait(sealer: subprocess.Popen[bytes]) -> None:
-        try:
-            sealer.wait(SEAL_LIMIT_S)
-        except subprocess.TimeoutExpired:
-            sealer.kill()
-            sealer.wait()

@@ -12,6 +12,7 @@ from dethrone.harness.core.history import parse_history
 from dethrone.harness.core.history_files import read_history, seal
 from dethrone.harness.core.history_writer import HistoryWriter
 from tests.stored import lines
+from tests.waiting import until
 
 
 def write_sample(path: Path, marks: int = 5, *, end: bool = True) -> bytes:
@@ -138,6 +139,7 @@ def write_segments(place: Path, marks: int = 25, *, size: int = 10, end: bool = 
     writer.write([Begin(seq=0, t=0, schema=SCHEMA, system="raft", nodes=("n1",), seed=7)])
     for number in range(1, marks + 1):
         writer.write([Mark(seq=number, t=number, name="step", data={"step": number, "text": "ü\u2028"})])
+    until(lambda: len(list(place.glob("*.parquet"))) == marks // size, what="the full segments to be sealed")
     if end:
         writer.end(t=100, reason="complete")
     else:
