@@ -32,6 +32,8 @@ class Base:
     """Client processes of a small cluster: some must be free while others wait for nodes that are cut off."""
     shows: ClassVar[Shape | None] = None
     """What its reads show of an object: all of a list or set that grows, or anything else (None)."""
+    keys_retire: ClassVar[bool] = False
+    """Whether its keys retire, so that ``final`` is told which were used."""
     rate: ClassVar[int]
     """Operations a second over all processes."""
 

@@ -13,6 +13,7 @@ from dethrone.harness.core.clock import Ns
 from dethrone.harness.core.events import Return
 from dethrone.harness.core.interfaces import ClusterView, OpPlan
 from dethrone.harness.core.rng import Rng
+from dethrone.workloads.keys import Keys
 
 LEADER_PERCENT = 70
 """Share of operations that go to the node believed to lead; the rest go to any node, cut off or not."""
@@ -82,18 +83,18 @@ def numbered_writes(
 ) -> Mix:
     """Writes ``f`` of ``[key, n]``, with n = 1, 2, 3 … over all keys, and reads of a key, by these weights.
 
-    ``named``: the stream of ``rng`` that draws the keys.
+    ``keys``: the first ones (``dethrone.workloads.keys``). ``named``: the stream of ``rng`` that draws the keys.
     """
     targets = Targets(rng.stream("targets"), nodes)
-    chosen = rng.stream(named)
+    drawn, known = rng.stream(named), Keys(keys)
     last = 0
 
     def write(view: ClusterView) -> OpPlan:
         nonlocal last
         last += 1
-        return OpPlan(f=f, value=[chosen.choice(keys), last], target=targets.choose(view))
+        return OpPlan(f=f, value=[known.choose(drawn), last], target=targets.choose(view))
 
     def read(view: ClusterView) -> OpPlan:
-        return OpPlan(f="read", value=chosen.choice(keys), target=targets.choose(view))
+        return OpPlan(f="read", value=known.choose(drawn), target=targets.choose(view))
 
     return Mix(rng.stream("mix"), ((writes, write), (reads, read)), targets)

@@ -13,6 +13,7 @@ which is its owner's name). Out of scope: guarding anything with the locks.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dethrone.harness.core.clock import MS, Ns
@@ -21,11 +22,15 @@ from dethrone.harness.core.interfaces import ClusterView, Generator, OpPlan
 from dethrone.harness.core.rng import Rng
 from dethrone.workloads.base import Base
 from dethrone.workloads.generators import Targets
+from dethrone.workloads.keys import Keys
 from dethrone.workloads.log import KEYS, FinalReads
 from dethrone.workloads.log import WORKLOAD as LOG
 
 LOCKS = ("l0", "l1")
-"""Few, so that clients contend."""
+"""The first ones. Few, so that clients contend."""
+
+LOCK_OPS_MAX = 5000
+"""Draws of one lock before another one takes its place."""
 
 TTLS_MS = (300, 600, 1200)
 RELEASE_PERCENT = 60
@@ -53,6 +58,7 @@ class LeaseWorkload(Base):
     name = "lease"
     ops = frozenset({"acquire", "renew", "release", "holder", "append", "read"})
     shows = LOG.shows
+    keys_retire = True
     rate = 100
     """A lease is a matter of tenths of a second."""
 
@@ -61,9 +67,9 @@ class LeaseWorkload(Base):
         del rate_per_s  # the asker's pace
         return _Leases(rng, nodes=nodes, processes=processes)
 
-    def final(self, rng: Rng, *, nodes: tuple[str, ...], processes: int) -> Generator:
+    def final(self, rng: Rng, *, nodes: tuple[str, ...], processes: int, used: Sequence[str] = ()) -> Generator:
         """The lists are read once more, as in the workload log."""
-        return FinalReads(rng, nodes=nodes, processes=processes)
+        return FinalReads(rng, nodes=nodes, processes=processes, used=used)
 
 
 class _Leases:
@@ -71,6 +77,7 @@ class _Leases:
 
     def __init__(self, rng: Rng, *, nodes: tuple[str, ...], processes: int) -> None:
         self._rng = rng.stream("choices")
+        self._lists, self._locks = Keys(KEYS), Keys(LOCKS, most=LOCK_OPS_MAX)
         self._targets = Targets(rng.stream("targets"), nodes)
         self._processes = max(1, processes)
         self._clients: dict[int, _Client] = {}
@@ -88,8 +95,8 @@ class _Leases:
             return self._look(target)
         if self._rng.chance(APPEND_PERCENT, 100):
             self._last += 1
-            return OpPlan(f="append", value=[self._rng.choice(KEYS), self._last], target=target)
-        lock = client.lock or self._rng.choice(LOCKS)
+            return OpPlan(f="append", value=[self._lists.choose(self._rng), self._last], target=target)
+        lock = client.lock or self._locks.choose(self._rng)
         client.asked = now
         if client.lock and now < client.until:
             if self._rng.chance(1, 2):
@@ -102,8 +109,8 @@ class _Leases:
 
     def _look(self, target: str) -> OpPlan:
         if self._rng.chance(READ_PERCENT, 100):
-            return OpPlan(f="read", value=self._rng.choice(KEYS), target=target)
-        return OpPlan(f="holder", value=self._rng.choice(LOCKS), target=target)
+            return OpPlan(f="read", value=self._lists.choose(self._rng), target=target)
+        return OpPlan(f="holder", value=self._locks.choose(self._rng), target=target)
 
     def returned(self, process: int, op: OpPlan, result: Return) -> None:
         """Learn who leads, and whether the lock is held."""

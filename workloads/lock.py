@@ -13,6 +13,7 @@ lease).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dethrone.harness.core.clock import MS, Ns
@@ -22,11 +23,15 @@ from dethrone.harness.core.rng import Rng
 from dethrone.workloads.base import Base
 from dethrone.workloads.combinators import EachProcess, Reserve
 from dethrone.workloads.generators import Targets
+from dethrone.workloads.keys import Keys
 from dethrone.workloads.log import WORKLOAD as LOG
 from dethrone.workloads.log import FinalReads
 
 LOCKS = ("l0", "l1")
-"""Few, so that clients contend."""
+"""The first ones. Few, so that clients contend."""
+
+LOCK_OPS_MAX = 5000
+"""Draws of one lock before another one takes its place."""
 
 TTLS_MS = (300, 600, 1200)
 
@@ -47,6 +52,7 @@ class LockWorkload(Base):
     name = "lock"
     ops = frozenset({"acquire", "release", "use", "append", "read"})
     shows = LOG.shows
+    keys_retire = True
     rate = 100
     """A lease is a matter of tenths of a second."""
 
@@ -54,12 +60,13 @@ class LockWorkload(Base):
         """Endless."""
         log = LOG.main(rng.stream("log"), nodes=nodes, processes=processes, rate_per_s=rate_per_s)
         targets = Targets(rng.stream("targets"), nodes)
-        clients = EachProcess(lambda who: _Client(rng.stream(f"client-{who}"), targets), processes=processes)
+        locks = Keys(LOCKS, most=LOCK_OPS_MAX)
+        clients = EachProcess(lambda who: _Client(rng.stream(f"client-{who}"), targets, locks), processes=processes)
         return Reserve([(processes // WRITERS_ONE_IN, log)], clients, processes=processes)
 
-    def final(self, rng: Rng, *, nodes: tuple[str, ...], processes: int) -> Generator:
+    def final(self, rng: Rng, *, nodes: tuple[str, ...], processes: int, used: Sequence[str] = ()) -> Generator:
         """The lists are read once more, as in the workload log."""
-        return FinalReads(rng, nodes=nodes, processes=processes)
+        return FinalReads(rng, nodes=nodes, processes=processes, used=used)
 
 
 @dataclass(slots=True)
@@ -75,8 +82,8 @@ class _Hold:
 class _Client:
     """One client. See ``dethrone.harness.core.interfaces.Generator``."""
 
-    def __init__(self, rng: Rng, targets: Targets) -> None:
-        self._rng, self._targets = rng, targets
+    def __init__(self, rng: Rng, targets: Targets, locks: Keys) -> None:
+        self._rng, self._targets, self._locks = rng, targets, locks
         self._asked: Ns = 0
         self._hold: _Hold | None = None
         self._late: _Hold | None = None
@@ -96,7 +103,7 @@ class _Client:
             self._late = None
             return OpPlan(f="use", value=[late.lock, late.token], target=target)
         self._asked = now
-        value = [self._rng.choice(LOCKS), owner, self._rng.choice(TTLS_MS)]
+        value = [self._locks.choose(self._rng), owner, self._rng.choice(TTLS_MS)]
         return OpPlan(f="acquire", value=value, target=target)
 
     def returned(self, process: int, op: OpPlan, result: Return) -> None:

@@ -10,6 +10,8 @@ of the nodes, at least two, stay members; one change at a time. Out of scope: no
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from dethrone.harness.core.clock import MS, SECOND, Ns
 from dethrone.harness.core.events import Return
 from dethrone.harness.core.interfaces import ClusterView, Generator, OpPlan
@@ -31,6 +33,7 @@ class MembershipWorkload(Base):
     name = "membership"
     ops = LOG.ops | {"reconfigure"}
     shows = LOG.shows
+    keys_retire = True
     rate = LOG.rate
 
     def processes(self, nodes: int) -> int:
@@ -42,9 +45,9 @@ class MembershipWorkload(Base):
         log = LOG.main(rng.stream("log"), nodes=nodes, processes=processes, rate_per_s=rate_per_s)
         return _Changes(rng, nodes=nodes, processes=processes, log=log)
 
-    def final(self, rng: Rng, *, nodes: tuple[str, ...], processes: int) -> Generator:
+    def final(self, rng: Rng, *, nodes: tuple[str, ...], processes: int, used: Sequence[str] = ()) -> Generator:
         """Each process reads every list once."""
-        return FinalReads(rng, nodes=nodes, processes=processes)
+        return FinalReads(rng, nodes=nodes, processes=processes, used=used)
 
 
 class _Changes:

@@ -11,6 +11,8 @@ its write. Out of scope: judging.
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Sequence
 from typing import Any
 
 from dethrone.harness.core.clock import Ns
@@ -19,10 +21,11 @@ from dethrone.harness.core.interfaces import ClusterView, Generator, OpPlan
 from dethrone.harness.core.rng import Rng
 from dethrone.workloads.base import Base
 from dethrone.workloads.generators import Targets
+from dethrone.workloads.keys import Keys
 from dethrone.workloads.log import FinalReads
 
 KEYS = ("r0", "r1", "r2", "r3")
-"""Few, so that clients meet at each of them."""
+"""The first ones. Few, so that clients meet at each of them."""
 
 PUTS, GETS, SWAPS = 2, 4, 2
 """Weights of the three operations."""
@@ -34,6 +37,7 @@ OUTDATED_PERCENT = 20
 class RegisterWorkload(Base):
     name = "register"
     ops = frozenset({"put", "get", "cas"})
+    keys_retire = True
     rate = 40
 
     def main(self, rng: Rng, *, nodes: tuple[str, ...], processes: int, rate_per_s: int) -> Generator:
@@ -41,25 +45,26 @@ class RegisterWorkload(Base):
         del processes, rate_per_s  # the asker's pace
         return _Registers(rng, nodes=nodes)
 
-    def final(self, rng: Rng, *, nodes: tuple[str, ...], processes: int) -> Generator:
+    def final(self, rng: Rng, *, nodes: tuple[str, ...], processes: int, used: Sequence[str] = ()) -> Generator:
         """Each process reads every register once, through one node after another until it is answered."""
-        return FinalReads(rng, nodes=nodes, processes=processes, keys=KEYS, f="get")
+        return FinalReads(rng, nodes=nodes, processes=processes, keys=KEYS, f="get", used=used)
 
 
 class _Registers:
     """See ``dethrone.harness.core.interfaces.Generator``."""
 
     def __init__(self, rng: Rng, *, nodes: tuple[str, ...]) -> None:
-        self._mix, self._keys = rng.stream("mix"), rng.stream("keys")
+        self._mix, self._draws = rng.stream("mix"), rng.stream("keys")
+        self._keys = Keys(KEYS)
         self._targets = Targets(rng.stream("targets"), nodes)
-        self._seen: dict[str, Any] = dict.fromkeys(KEYS)
-        self._before: dict[str, Any] = dict.fromkeys(KEYS)
+        self._seen: dict[str, Any] = defaultdict(lambda: None)
+        self._before: dict[str, Any] = defaultdict(lambda: None)
         self._last = 0
 
     def next(self, process: int, now: Ns, view: ClusterView) -> OpPlan:
         """An operation for whichever process asks."""
         del process, now
-        key, target = self._keys.choice(KEYS), self._targets.choose(view)
+        key, target = self._keys.choose(self._draws), self._targets.choose(view)
         draw = self._mix.below(PUTS + GETS + SWAPS)
         if draw < GETS:
             return OpPlan(f="get", value=key, target=target)

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from collections import Counter
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -8,7 +10,7 @@ from dethrone.harness.core.events import Return
 from dethrone.harness.core.hoststate import HostState, healthy_cluster
 from dethrone.harness.core.interfaces import ClusterView, OpPlan
 from dethrone.harness.core.rng import Rng
-from dethrone.workloads import base, election, lease, log, membership
+from dethrone.workloads import base, election, keys, lease, log, membership
 
 NODES = ("n1", "n2", "n3", "n4", "n5")
 MS = 1_000_000
@@ -275,3 +277,34 @@ def test_the_other_clients_append_and_read():
     assert {generator.next(process, 0, view()).f for process in (1, 2, 3) for _ in range(20)} == {"append", "read"}
     assert membership.WORKLOAD.needs() == {"append", "read", "reconfigure"}
     assert membership.WORKLOAD.processes(5) == 6
+
+
+# --- keys that retire ---------------------------------------------------------------------------------------------
+
+
+@given(seeds, st.integers(2, 40))
+def test_a_key_retires_after_so_many_operations_and_is_never_asked_again(seed, most):
+    known, rng = keys.Keys(("k0", "k1", "k2"), most=most), Rng(seed)
+    asked = [known.choose(rng) for _ in range(10 * most)]
+    counts = Counter(asked)
+    assert max(counts.values()) == most
+    first = ("k0", "k1", "k2")
+    assert keys.known(first, [*asked, "l7"]) == sorted({*first, *asked}, key=lambda name: int(name[1:]))
+    for name, count in counts.items():
+        if count == most:
+            last = len(asked) - 1 - asked[::-1].index(name)
+            assert name not in asked[last + 1 :]
+    assert all(len(set(asked[at : at + most])) <= 6 for at in range(0, len(asked), most))
+
+
+def test_a_default_run_uses_the_first_keys_only():
+    assert {op.value if op.f == "read" else op.value[0] for op in drawn(main(), 1200)} == set(log.KEYS)
+
+
+def test_in_the_end_every_key_is_read_and_the_recent_ones_by_every_process():
+    names = [f"k{number}" for number in range(25)]
+    generator = log.WORKLOAD.final(Rng(3), nodes=NODES, processes=3, used=["l0", *names[3:]])
+    asked, _ = read_all(generator, lambda _: "ok", processes=3)
+    counts = Counter(op.value for _, op in asked)
+    assert set(counts) == set(names)
+    assert [counts[name] for name in names] == [1] * 15 + [3] * 10

@@ -34,7 +34,8 @@ class Workload(Protocol):
     """What clients do during a run, and after it.
 
     One whose ``read`` shows all of a list or set that grows may say so with ``shows`` (``"list"``, ``"set"``): then the
-    history holds only what each read shows that is new.
+    history holds only what each read shows that is new. One whose keys retire says so with ``keys_retire``: its
+    ``final`` takes one argument more, ``used``: the keys that the main phase asked for.
     """
 
     name: str

@@ -8,6 +8,7 @@ counted as they are written; of a read that shows a growing list or set, only wh
 from __future__ import annotations
 
 from collections.abc import Hashable
+from typing import Any
 
 import msgspec
 
@@ -35,6 +36,9 @@ class ClientOperations:
         self._rng = rng
         self._outbox = outbox
         self._recorder = Recorder(getattr(workload, "shows", None))
+        self._retire = bool(getattr(workload, "keys_retire", False))
+        self._keys: dict[str, None] = {}
+        """Keys that were asked for, where keys retire."""
         self._reads: dict[int, Hashable] = {}
         """Reads under way → what they are about."""
         self._pump = OpPump(processes=plan.workload.processes, rate_per_s=plan.workload.rate_per_s)
@@ -58,7 +62,10 @@ class ClientOperations:
         """From now on its last reads, as fast as they are answered."""
         final = None
         if self._asked.processes:
-            final = self._workload.final(self._rng.stream("final"), nodes=self._nodes, processes=self._asked.processes)
+            more: dict[str, Any] = {"used": tuple(self._keys)} if self._retire else {}
+            final = self._workload.final(
+                self._rng.stream("final"), nodes=self._nodes, processes=self._asked.processes, **more
+            )
         self._pump.use(final, unpaced=True)
 
     def pause(self) -> None:
@@ -76,6 +83,8 @@ class ClientOperations:
             event = self._outbox.write(
                 Invoke, now, op=op, process=process, f=plan.f, value=plan.value, target=plan.target
             )
+            if self._retire:
+                self._keys[_key(plan.value)] = None
             if plan.f == READ:
                 self._reads[op] = key_of(event)
             self._outbox.act(w.InvokeOp(op, thread, plan, self._asked.op_timeout_ns))
@@ -97,3 +106,8 @@ class ClientOperations:
             node=outcome.node,
         )
         self._pump.returned(event if value is outcome.value else msgspec.structs.replace(event, value=outcome.value))
+
+
+def _key(value: Any) -> str:
+    """What an operation is about: the key itself, or what it begins with."""
+    return str(value[0] if isinstance(value, list | tuple) and value else value)
