@@ -33,7 +33,7 @@ class Base:
     shows: ClassVar[Shape | None] = None
     """What its reads show of an object: all of a list or set that grows, or anything else (None)."""
     keys_retire: ClassVar[bool] = False
-    """Whether its keys retire, so that ``final`` is told which were used."""
+    """Whether its keys retire, so that ``final`` gets those that were used."""
     rate: ClassVar[int]
     """Operations a second over all processes."""
 
