@@ -64,7 +64,7 @@ def campaign(tmp_path: Path, *more: str) -> list[object]:
 
 
 def test_two_runs_of_a_campaign_go_side_by_side_and_leave_nothing(state, tmp_path):
-    found, code = told(state, *campaign(tmp_path, "--faults", "kill", "--time-limit", "10s"))
+    found, code = told(state, *campaign(tmp_path, "--faults", "kill", "--time-limit", "16s"))
     assert code in {0, 2}
     assert [one["seed"] for one in found["runs"]] == [0, 1]
     assert found["at_once"] == 2
