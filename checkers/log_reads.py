@@ -31,9 +31,10 @@ from typing import Any
 
 from dethrone.checkers.phases import Spot, contradictions
 from dethrone.checkers.seen import Anomaly, Seen, SeenChecker, lost_at_last, of_key, place, told
+from dethrone.checkers.shared_lists import Profile, begins, profiles_of
 from dethrone.harness.core.operations import NEVER, ModelOptions, Operation, Operations, identity
 from dethrone.harness.core.promise import Promise
-from dethrone.harness.core.shown import Growing, Shown
+from dethrone.harness.core.shown import Shown
 from dethrone.harness.core.verdict import Verdict
 
 EACH_MAX = 1000
@@ -197,7 +198,8 @@ def _tested(log: Log, reads: Sequence[Read]) -> int:
 
 def of_log(log: Log) -> list[Anomaly]:
     """The anomalies that reads of the whole log show."""
-    out = [*_strange(log), *_duplicates(log)]
+    profiles = profiles_of((read.shown for read in log.reads), log.appends)
+    out = [*_strange(log, profiles), *_duplicates(log, profiles)]
     order, chain, split = _order(log)
     out += split
     out += _missing(log, chain, order)
@@ -214,7 +216,7 @@ def _order(log: Log) -> tuple[Sequence[Any], list[Read], list[Anomaly]]:
     chain: list[Read] = []
     split: list[Anomaly] = []
     for read in log.reads:
-        if _begins(longest.shown, read.shown):
+        if begins(longest.shown, read.shown):
             chain.append(read)
         elif len(split) < EACH_MAX:
             at = next(at for at, value in enumerate(read.shown) if longest.shown[at] != value)
@@ -229,45 +231,8 @@ def _order(log: Log) -> tuple[Sequence[Any], list[Read], list[Anomaly]]:
     return longest.shown, sorted(chain, key=lambda read: len(read.shown)), split
 
 
-def _begins(longest: Sequence[Any], shown: Sequence[Any]) -> bool:
-    """Whether the longer list begins with the other one."""
-    if isinstance(longest, Shown) and isinstance(shown, Shown) and longest.known is shown.known:
-        return True
-    return list(longest[: len(shown)]) == list(shown)
-
-
-@dataclass(frozen=True, slots=True)
-class _Profile:
-    """What is wrong with the first n values of a list that many reads share, without looking at each of them again.
-
-    ``since[n]``: the place from which on a read may show them all, NEVER: none may. ``double``: how many values stand
-    before the first one that is there a second time, with it.
-    """
-
-    since: list[int]
-    double: int
-
-
-def _profile(log: Log, known: Growing) -> _Profile:
-    since, held, double = [-1], set[Any](), NEVER
-    for number, value in enumerate(known.values, 1):
-        append = log.appends.get(value)
-        since.append(NEVER if append is None or append.status == "fail" else max(since[-1], append.invoked))
-        if value in held and double == NEVER:
-            double = number
-        held.add(value)
-    return _Profile(since, double)
-
-
-def _profiles(log: Log) -> dict[int, _Profile]:
-    """Shared list, by its identity → its profile."""
-    shared = {id(read.shown.known): read.shown.known for read in log.reads if isinstance(read.shown, Shown)}
-    return {key: _profile(log, known) for key, known in shared.items()}
-
-
-def _strange(log: Log) -> Iterator[Anomaly]:
+def _strange(log: Log, profiles: Mapping[int, Profile]) -> Iterator[Anomaly]:
     reported: set[Any] = set()
-    profiles = _profiles(log)
     shown = [(read.op, value) for read in log.reads for value in _suspects(log, read, profiles)]
     shown += [(op, value) for op, pairs in log.polls for _, value in pairs]
     for read, value in shown:
@@ -291,7 +256,7 @@ def _strange(log: Log) -> Iterator[Anomaly]:
         )
 
 
-def _suspects(log: Log, read: Read, profiles: Mapping[int, _Profile]) -> Iterator[Any]:
+def _suspects(log: Log, read: Read, profiles: Mapping[int, Profile]) -> Iterator[Any]:
     """Values of a read that cannot be there."""
     if isinstance(read.shown, Shown) and profiles[id(read.shown.known)].since[len(read.shown)] <= read.op.returned:
         return
@@ -301,9 +266,8 @@ def _suspects(log: Log, read: Read, profiles: Mapping[int, _Profile]) -> Iterato
             yield value
 
 
-def _duplicates(log: Log) -> Iterator[Anomaly]:
+def _duplicates(log: Log, profiles: Mapping[int, Profile]) -> Iterator[Anomaly]:
     reported: set[Any] = set()
-    profiles = _profiles(log)
     for read in log.reads:
         if isinstance(read.shown, Shown):
             if len(read.shown) < profiles[id(read.shown.known)].double:

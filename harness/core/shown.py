@@ -224,9 +224,9 @@ def in_words(value: Any) -> Any:
 
 
 def _follow(known: Growing, first: int, rest: Sequence[Any]) -> tuple[Shown, Growing | None]:
-    """The list that begins as ``known`` and goes on so; and what is the longest now, if that is another list.
+    """The list that begins as ``known`` and continues so; and what is the longest now, if that is another list.
 
-    ``known`` itself grows where the list goes on behind its end.
+    ``known`` itself grows where the list continues behind its end.
     """
     if not rest:
         return Shown(known, first), None

@@ -1,7 +1,7 @@
 """Invocations and returns, one after the other, become operations; what cannot be distinguished is an error with its
 line.
 
-Guarantees: events are in the order in which they come, whatever their times say (these are counted where they run
+Guarantees: events are in the order in which they come, not in that of their times (these are counted where they run
 backwards, and refused where operations are judged by them); a process does one operation at a time; what never
 returned, or returned ``info``, is unknown for ever; at most ``most`` operations are kept, and stopping there is said (a
 violation among the first ones stands, but they can no longer be passed). Out of scope: what operations mean.
