@@ -52,6 +52,15 @@ def read_text(path: Path, *, most: int = INPUT_MAX) -> str:
     return read_regular(path, most=most).decode("utf-8")
 
 
+def sync(path: Path) -> None:
+    """Have a file, or the names in a directory, on disk when this returns. OSError: the disk refuses."""
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
 def why_unwritten(error: OSError) -> str:
     """The likely cause of a write that failed, for people to read."""
     return _WHY.get(error.errno or 0, "the disk is full or was removed")

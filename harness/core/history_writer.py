@@ -22,6 +22,7 @@ import msgspec
 from dethrone.harness.core.errors import HistoryError
 from dethrone.harness.core.events import End, Event
 from dethrone.harness.core.files import why_unwritten
+from dethrone.harness.core.history import line_of
 from dethrone.harness.core.history_files import SEGMENT_EVENTS, lines_path
 
 _ENCODER = msgspec.json.Encoder()
@@ -76,7 +77,7 @@ class HistoryWriter:
     def end(self, *, t: int, reason: str) -> End:
         """Write the ``end`` record, fsync and close."""
         record = End(seq=self.count, t=t, count=self.count, digest=self._digest.hexdigest(), reason=reason)
-        self._append(_ENCODER.encode(record) + b"\n")
+        self._append(line_of(record))
         self.close()
         return record
 

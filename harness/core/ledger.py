@@ -22,6 +22,7 @@ from typing import Any, Literal
 import msgspec
 
 from dethrone.harness.core.errors import ConfigError
+from dethrone.harness.core.files import sync
 
 SWEEP_AFTER_S = 3600.0
 """So old is nothing that is still being made."""
@@ -60,9 +61,9 @@ class Ledger:
             fcntl.flock(opened[0], fcntl.LOCK_EX | fcntl.LOCK_NB)
             flags = os.O_CREAT | os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC
             opened.append(os.open(staged / "ledger.jsonl", flags, 0o644))
-            _sync_directory(staged)
+            sync(staged)
             staged.rename(self.directory)
-            _sync_directory(self.directory.parent)
+            sync(self.directory.parent)
         except OSError as error:
             for descriptor in opened:
                 os.close(descriptor)
@@ -173,11 +174,3 @@ def _remove(directory: Path) -> None:
         directory.rename(unseen)
         directory = unseen
     shutil.rmtree(directory, ignore_errors=True)
-
-
-def _sync_directory(directory: Path) -> None:
-    fd = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)

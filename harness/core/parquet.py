@@ -19,7 +19,7 @@ import msgspec
 from dethrone.harness.core.clock import Span
 from dethrone.harness.core.errors import HistoryError
 from dethrone.harness.core.events import AnyEvent, Event, FaultEvent, Observed, Traced
-from dethrone.harness.core.files import open_regular, why_unwritten
+from dethrone.harness.core.files import open_regular, sync, why_unwritten
 from dethrone.harness.core.history import History
 
 if TYPE_CHECKING:
@@ -124,9 +124,9 @@ def write_events(events: Sequence[Any], path: Path, *, damage: str | None = None
         with pq.ParquetWriter(temporary, schema, compression="zstd", write_page_checksum=True) as writer:
             for batch in _batches(events, schema):
                 writer.write_batch(batch)
-        _sync(temporary)
+        sync(temporary)
         temporary.replace(path)
-        _sync(path.parent)
+        sync(path.parent)
     except (pa.ArrowInvalid, OverflowError) as error:
         raise NumberTooLargeError(f"columns cannot hold this history: {error}", where=str(path)) from error
     except OSError as error:
@@ -265,14 +265,6 @@ def _schema(damage: str | None) -> pa.Schema:
         [pa.field(name, types[kind], nullable=name not in required) for name, kind in {**COLUMNS, **DERIVED}.items()],
         metadata=meta,
     )
-
-
-def _sync(path: Path) -> None:
-    fd = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
 
 
 def _batches(events: Sequence[Any], schema: pa.Schema) -> Iterator[pa.RecordBatch]:

@@ -128,7 +128,7 @@ def _add(
         # The row exists and its events were removed. Put back what the row promises.
     started = _started(info.started_at)
     date = started.strftime("%Y-%m-%d")
-    whole = _true(history)
+    whole = end is not None and _true(history)
     with _columns(directory, history, end if whole else None) as files:
         path = layout.events_path(
             date=date, system=plan.system, run=info.run_id, content=content, several=len(files) > 1

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 import msgspec
 
 from dethrone.harness.core.errors import ConfigError, HistoryError
+from dethrone.harness.core.files import sync
 
 if TYPE_CHECKING:
     import pyarrow.fs as pafs
@@ -117,9 +118,9 @@ class LocalPlace:
                     shutil.copyfile(content, staged)
                 else:
                     staged.write_bytes(content)
-                _sync(staged)
+                sync(staged)
                 _name(staged, target)
-                _sync(target.parent)
+                sync(target.parent)
             except FileExistsError:
                 return False
             except OSError as error:
@@ -321,14 +322,6 @@ def _name(staged: Path, target: Path) -> None:
         if target.exists():
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target)) from error
         staged.rename(target)
-
-
-def _sync(path: Path) -> None:
-    fd = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
 
 
 def _trouble(error: OSError, path: str, url: str) -> HistoryError:

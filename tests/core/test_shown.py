@@ -18,6 +18,13 @@ def through_json(value):
     return msgspec.json.decode(msgspec.json.encode(value))
 
 
+def come_back(shape, reads):
+    """Each read as it was, and as it comes back through its record."""
+    recorder, reader = Recorder(shape), Reader()
+    for key, shown in reads:
+        yield shown, reader.read(key, through_json(recorder.record(key, shown)))
+
+
 def plain(value):
     """As JSON has it, so that 1, 1.0 and true differ."""
     return msgspec.json.encode(list(value) if isinstance(value, Shown | tuple) else value)
@@ -42,9 +49,7 @@ def growing(draw):
 
 @given(growing())
 def test_lists_come_back_value_by_value(reads):
-    recorder, reader = Recorder("list"), Reader()
-    for key, shown in reads:
-        back = reader.read(key, through_json(recorder.record(key, shown)))
+    for shown, back in come_back("list", reads):
         assert plain(back) == plain(shown)
         assert len(back) == len(shown)
         assert back == back[:] == shown
@@ -52,9 +57,7 @@ def test_lists_come_back_value_by_value(reads):
 
 @given(st.lists(st.tuples(keys, st.lists(st.integers(0, 12) | st.text("ab", max_size=2), unique=True))))
 def test_sets_come_back_whatever_their_order(reads):
-    recorder, reader = Recorder("set"), Reader()
-    for key, shown in reads:
-        back = reader.read(key, through_json(recorder.record(key, shown)))
+    for shown, back in come_back("set", reads):
         assert len(back) == len(shown)
         assert set(back) == set(shown)
 

@@ -270,7 +270,7 @@ def test_leftovers_of_broken_additions_are_removed(tmp_path, night):
     assert not (tmp_path / "corpus" / "events" / "date=2026-01-01").exists()
 
 
-@pytest.mark.parametrize("moment", ["_sync", "_name"])
+@pytest.mark.parametrize("moment", ["sync", "_name"])
 def test_compaction_leaves_alone_what_somebody_is_staging(tmp_path, monkeypatch, moment):
     corpus = open_corpus(str(tmp_path / "corpus"), make=True)
     corpus.place.create("_staging/left", b"half")

@@ -23,6 +23,23 @@ from dethrone.harness.report.night import sums
 from dethrone.harness.report.terminal import noise_words
 
 
+def came_to(options: RunOptions, word: str) -> RunResult:
+    """A run that passed, or is unknown for the reason ``word``; ``noise``: that of its hosts."""
+    unknown = word != "pass"
+    judgement = Judgement(
+        outcome="unknown" if unknown else "pass", reason=word, verdicts=(), host_noise=word == "noise"
+    )
+    return RunResult(
+        run_dir=options.out,
+        seed=options.seed,
+        plan=None,
+        judgement=judgement,
+        trouble=(),
+        interrupted=False,
+        exit_code=EXIT_UNKNOWN if unknown else EXIT_PASS,
+    )
+
+
 class Host:
     """Runs that come to what they are told to, in turn."""
 
@@ -32,19 +49,7 @@ class Host:
     def __call__(self, options: RunOptions, listener: object) -> RunResult:
         word = self.words.pop(0)
         self.places.append(options.out.name)
-        unknown = word != "pass"
-        judgement = Judgement(
-            outcome="unknown" if unknown else "pass", reason=word, verdicts=(), host_noise=word == "noise"
-        )
-        return RunResult(
-            run_dir=options.out,
-            seed=options.seed,
-            plan=None,
-            judgement=judgement,
-            trouble=(),
-            interrupted=False,
-            exit_code=EXIT_UNKNOWN if unknown else EXIT_PASS,
-        )
+        return came_to(options, word)
 
 
 def rows(monkeypatch, tmp_path, *words: str, seeds=(0,)):
@@ -141,19 +146,9 @@ class Beside:
             self.lock.notify_all()
             if "again" not in name and name != "seed-4":  # the first four wait for each other
                 self.lock.wait_for(lambda: len(self.seen) >= 3, timeout=20)
-        spoiled = name in self.noisy
-        judgement = Judgement(outcome="unknown" if spoiled else "pass", reason=name, verdicts=(), host_noise=spoiled)
         with self.lock:
             self.under_way.discard(name)
-        return RunResult(
-            run_dir=options.out,
-            seed=options.seed,
-            plan=None,
-            judgement=judgement,
-            trouble=(),
-            interrupted=False,
-            exit_code=EXIT_UNKNOWN if spoiled else EXIT_PASS,
-        )
+        return came_to(options, "noise" if name in self.noisy else "pass")
 
 
 @contextlib.contextmanager
