@@ -199,8 +199,12 @@ class Box:
     def run_node(self, *more: str, faketime: bool = False, dead_man_ns: int = 0) -> None:
         """Prepare the host and start its node, which has traced something when this returns."""
         self.host.prepare(self.start(*more, faketime=faketime), {}, dead_man_ns=dead_man_ns)
+        self.start_node()
+
+    def start_node(self) -> None:
+        """Start the node and wait for its start and its first trace, which are told by two threads in either order."""
         self.host.start_node()
-        until(self.traced)
+        until(lambda: self.kinds("started") and self.traced())
 
     def kinds(self, kind: str) -> list[HostNews]:
         return [news for news in list(self.news) if news.kind == kind]
@@ -243,8 +247,7 @@ def host(box):
 
 @pytest.fixture
 def running(box, host):
-    host.start_node()
-    until(box.traced)
+    box.start_node()
     return host
 
 

@@ -12,7 +12,6 @@ from dethrone.clusters.agent.host.clocks import find_faketime
 from dethrone.harness.core.clock import MS, SECOND
 from dethrone.harness.core.hoststate import HEALTHY, ClockSkew, HostState, Strobe
 from dethrone.harness.core.interfaces import Command
-from tests.waiting import until
 
 pytestmark = [
     pytest.mark.processes,
@@ -54,8 +53,7 @@ def test_a_rate_is_right_in_a_process_that_a_busy_host_loads_late(box, host):
     start = box.start(faketime=True)
     late = Command(argv=("/bin/sh", "-c", 'sleep 0.2; unset FAKETIME_SHARED; exec "$@"', "late", *start.command.argv))
     host.prepare(msgspec.structs.replace(start, command=late), {}, dead_man_ns=0)
-    host.start_node()
-    until(box.traced)
+    box.start_node()
     skew = ClockSkew(rate_ppm=100_000)
     for _ in range(2):
         evidence = host.converge(HostState(clock=skew))
