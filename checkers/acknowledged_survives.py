@@ -19,14 +19,17 @@ from __future__ import annotations
 
 import bisect
 from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any
 
 from dethrone.checkers.base import Base, finding, writes_expected
 from dethrone.checkers.facts import returns
+from dethrone.checkers.shared_lists import Profile, Required, begins, first_shown, profiles_of, shared_lists
 from dethrone.harness.core.events import Invoke, Mark, Observed, Return
 from dethrone.harness.core.history import History, per_history
+from dethrone.harness.core.operations import NEVER
 from dethrone.harness.core.plan import Plan
 from dethrone.harness.core.promise import Promise
 from dethrone.harness.core.shown import Shown, misfits, shown_values
@@ -52,7 +55,7 @@ class _Read:
     invoked: int
     returned: int
     node: str
-    values: list[Value]
+    values: Sequence[Value]
     final: bool
 
 
@@ -127,13 +130,19 @@ def collect(history: History) -> dict[str, _Key]:
             values = shown.get(back.seq, back.value)
             if values is None:
                 values = []
-            if isinstance(values, list | tuple | Shown) and all(
-                issubclass(kind, int | str) for kind in set(map(type, values))
-            ):
+            if _plain(values):
                 key = keys[str(invoke.value)]
                 is_final = final is not None and invoke.seq > final
-                key.reads.append(_Read(invoke.seq, back.seq, back.node or invoke.target, list(values), is_final))
+                key.reads.append(_Read(invoke.seq, back.seq, back.node or invoke.target, values, is_final))
     return dict(keys)
+
+
+def _plain(values: Any) -> bool:
+    """Whether these are whole numbers and words, in a list."""
+    if isinstance(values, Shown) and values.known.simple:
+        return True
+    kinds = set(map(type, values)) if isinstance(values, list | tuple | Shown) else {object}
+    return all(issubclass(kind, int | str) for kind in kinds)
 
 
 def _collect_append(keys: dict[str, _Key], invoke: Invoke, back: Return | None) -> None:
@@ -214,10 +223,10 @@ def _foreign(history: History, promise: Promise, name: str, key: _Key) -> list[F
     twice: dict[Value, _Read] = {}
     phantom: dict[Value, _Read] = {}
     sound = {value: one.invoked for value, one in key.appends.items() if one.status != "fail" or value in key.again}
+    profiles = profiles_of((read.values for read in key.reads), sound)
     for read in key.reads:
-        since = [sound.get(value, read.returned + 1) for value in read.values]
-        if len(set(read.values)) == len(since) and (not since or max(since) <= read.returned):
-            continue  # every value once, and each of them may be there
+        if _each_once(read, sound, profiles):
+            continue
         held: set[Value] = set()
         for value in read.values:
             if value in held and value not in key.again:
@@ -245,17 +254,23 @@ def _foreign(history: History, promise: Promise, name: str, key: _Key) -> list[F
     return out
 
 
+def _each_once(read: _Read, sound: Mapping[Value, int], profiles: Mapping[int, Profile]) -> bool:
+    """Whether the read shows every value once, and each of them may be there."""
+    values = read.values
+    if isinstance(values, Shown):
+        profile = profiles[id(values.known)]
+        return profile.double > values.size and profile.since[values.size] <= read.returned
+    may_be_there = all(sound.get(value, NEVER) <= read.returned for value in values)
+    return may_be_there and len(set(values)) == len(values)
+
+
 def _stale(key: _Key) -> list[tuple[Value, _Append, _Read]]:
     """Reads that lack a value acknowledged before they were asked, or shown by an earlier read: the first such value.
 
     Values that no read at all shows are lost, not stale.
     """
-    known: dict[Value, int] = {}
+    known = first_shown((read.values, read.returned) for read in key.reads)
     """value → when it was certain to be there: its acknowledgement or the first read that shows it."""
-    for read in key.reads:
-        for value in read.values:
-            if read.returned < known.get(value, read.returned + 1):
-                known[value] = read.returned
     for value, one in key.appends.items():
         if one.status == "ok" and value in known:
             known[value] = min(known[value], one.returned)
@@ -264,17 +279,15 @@ def _stale(key: _Key) -> list[tuple[Value, _Append, _Read]]:
         key=lambda pair: pair[0],
     )
     out = []
-    required: dict[Value, None] = {}
+    required = Required(shared_lists(read.values for read in key.reads).values())
     position = 0
     for read in sorted(key.reads, key=lambda one: one.invoked):
         while position < len(due) and due[position][0] < read.invoked:
-            required[due[position][1]] = None
+            required.add(due[position][1])
             position += 1
-        held = set(read.values)
-        if required.keys() <= held:
-            continue
-        missing = next(value for value in required if value not in held)
-        out.append((missing, key.appends[missing], read))
+        missing = required.missing(read.values)
+        if missing is not None:
+            out.append((missing, key.appends[missing], read))
     return out
 
 
@@ -283,7 +296,7 @@ def _disagree(key: _Key) -> list[tuple[_Read, _Read]]:
     if not key.reads:
         return []
     longest = max(key.reads, key=lambda read: len(read.values))
-    return [(read, longest) for read in key.reads if longest.values[: len(read.values)] != read.values]
+    return [(read, longest) for read in key.reads if not begins(longest.values, read.values)]
 
 
 def _stale_findings(
@@ -317,7 +330,7 @@ def _order_findings(history: History, promise: Promise, name: str, mixed: list[t
     ]
 
 
-def _first_difference(a: list[Any], b: list[Any]) -> int:
+def _first_difference(a: Sequence[Any], b: Sequence[Any]) -> int:
     return next((at for at, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
 
 

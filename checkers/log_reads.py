@@ -198,7 +198,8 @@ def _tested(log: Log, reads: Sequence[Read]) -> int:
 
 def of_log(log: Log) -> list[Anomaly]:
     """The anomalies that reads of the whole log show."""
-    profiles = profiles_of((read.shown for read in log.reads), log.appends)
+    places = {value: append.invoked for value, append in log.appends.items() if append.status != "fail"}
+    profiles = profiles_of((read.shown for read in log.reads), places)
     out = [*_strange(log, profiles), *_duplicates(log, profiles)]
     order, chain, split = _order(log)
     out += split
