@@ -24,6 +24,8 @@ THREADS_S = 0.1
 """How often to look for new threads of the node."""
 MEMBERS_S = 1.0
 """How often to look for new processes of the node."""
+LOOK_NS = SECOND
+"""How long the state of a thread that sleeps is believed without another look."""
 IDLE_SAMPLES, IDLE_EVERY = 16, 2
 """A thread that has not run for ``IDLE_SAMPLES`` samples is read only every ``IDLE_EVERY`` samples."""
 THREADS_MAX = 256
@@ -123,6 +125,8 @@ class Watched:
             os.close(self._fd)
             raise
         at = now_ns()
+        self._looked = at
+        """When its state was last read."""
         self._idle = 0
         self._starved = Starved(at, limit_ns)
         self._blocked = Blocked(at, limit_ns, blocked=self._state == "D")
@@ -131,17 +135,24 @@ class Watched:
         """Read the thread; returns stretches that ended, by source. Raises OSError if it is gone or unreadable.
 
         A thread that has been idle for long is read less often. The kernel reports its waits afterwards, so only the
-        first moments of a D state may be missed.
+        first moments of a D state may be missed. A thread that was seen asleep did not wait at that moment: kernels
+        that leave a sleeping thread in the queue for a while have been seen to count forty seconds of sleep as a wait.
         """
         self._idle += 1
         if self._idle > IDLE_SAMPLES and self._idle % IDLE_EVERY:
             return []
+        began = now_ns()
         waited, runs = self._schedstat()
-        # A thread that slept and has not run since still sleeps: its state need not be read.
-        if runs != self._runs or self._state not in ASLEEP:
-            self._state, self._idle = self._look(), 0
+        asleep_at = self._looked if self._state in ASLEEP else None
+        ran = runs != self._runs or self._state not in ASLEEP
+        # A thread that slept and has not run since sleeps still, or waits: its state need not be read each time.
+        if ran or began - self._looked >= LOOK_NS:
+            self._state, self._looked = self._look(), began
+        if ran:
+            self._idle = 0
         now = now_ns()
-        starved = self._starved.step(now, waited - self._waited)
+        grown = waited - self._waited
+        starved = self._starved.step(now, grown if asleep_at is None else min(grown, now - asleep_at))
         blocked = self._blocked.step(now, blocked=self._state == "D")
         self._waited, self._runs = waited, runs
         return [
