@@ -17,16 +17,19 @@ Source: Lamport, "Paxos Made Simple", 2001, section 2.1 (the safety requirements
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any, TypeGuard
 
 import msgspec
 
 from dethrone.checkers.base import Folded, finding, moment, votes_needed
 from dethrone.checkers.facts import in_group
+from dethrone.harness.core.chunks import Chunk
 from dethrone.harness.core.clock import Ns
 from dethrone.harness.core.events import Invoke, Return, Traced
-from dethrone.harness.core.history import History
+from dethrone.harness.core.history import History, View
 from dethrone.harness.core.plan import Plan
 from dethrone.harness.core.promise import Promise
 from dethrone.harness.core.verdict import Finding, Verdict
@@ -35,6 +38,7 @@ WORKLOAD = "agreement"
 """The workload whose clients propose: under it, having seen nothing is a lack of evidence."""
 SAID = frozenset({"decided", "learned", "chosen"})
 """Trace events that report a decision."""
+NAMES = SAID | {"accepted"}
 CERTIFICATE_MAX = 8
 
 Place = tuple[str, int]
@@ -57,6 +61,34 @@ class Decision:
     """The latest moment at which one of them happened."""
     given: bool
     """It is a client's value, which a client must have proposed."""
+
+
+class _Decisive:
+    def __init__(self) -> None:
+        self._found: list[Any] = []
+        self._open: set[int] = set()
+        """Operations that concern instances and have not returned."""
+
+    def take(self, chunk: Chunk) -> None:
+        """The next part."""
+        found: list[Any] = list(chunk.traced(NAMES))
+        asked = [event for event in chunk.of(Invoke) if event.f in ("learn", "propose")]
+        self._open.update(event.op for event in asked)
+        if self._open:
+            found += asked
+            for event in chunk.of(Return):
+                if event.op in self._open:
+                    self._open.discard(event.op)
+                    found.append(event)
+        self._found += sorted(found, key=attrgetter("seq"))
+
+    def done(self) -> Sequence[Any]:
+        """All parts."""
+        return self._found
+
+
+DECISIVE: View[Sequence[Any]] = View(_Decisive)
+"""What is judged: trace events and operations about instances, in file order."""
 
 
 @dataclass(slots=True)
@@ -205,6 +237,7 @@ class Agreement(Folded):
     name = "agreement"
     kind = "safety"
     channels = ("ops", "traced", "witness")
+    views = (DECISIVE,)
 
     def fold(self, promise: Promise, plan: Plan) -> Ledger:
         """What was proposed and decided."""
@@ -213,7 +246,7 @@ class Agreement(Folded):
     def examine(self, history: History, promise: Promise, plan: Plan) -> Verdict:
         """The verdict."""
         ledger = self.fold(promise, plan)
-        for event in history:
+        for event in DECISIVE(history):
             ledger.take(event)
         decided = {place: here for place, here in ledger.instances.items() if here.decisions}
         if not decided and not ledger.proposals and plan.workload.name != WORKLOAD:

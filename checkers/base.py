@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Literal, Protocol
 from dethrone.checkers.excuses import Excuses, excuses
 from dethrone.harness.core.clock import Ns
 from dethrone.harness.core.events import FaultEvent
-from dethrone.harness.core.history import History
+from dethrone.harness.core.history import History, View
 from dethrone.harness.core.plan import Plan
 from dethrone.harness.core.promise import Promise
 from dethrone.harness.core.verdict import Finding, Kind, Verdict, exempted
@@ -36,6 +36,8 @@ class Base:
 
     channels: ClassVar[tuple[str, ...]] = ()
     """A system that offers none of these shows nothing of the property; (): every system does."""
+    views: ClassVar[tuple[View[Any], ...]] = ()
+    """What it reads that takes a pass over the history, so that one pass makes the views of all checkers."""
 
     def check(self, history: History, promise: Promise, plan: Plan) -> Verdict:
         """The verdict."""

@@ -16,22 +16,24 @@ import numpy as np
 from dethrone.checkers.base import Base, finding, writes_expected
 from dethrone.checkers.facts import in_group
 from dethrone.checkers.polled_falls import polled_falls
-from dethrone.checkers.replicas import Regression, replay
-from dethrone.harness.core.columns import Columns, columns
+from dethrone.checkers.replicas import VIEWS, replay
+from dethrone.checkers.stored_logs import Regression
 from dethrone.harness.core.history import History
 from dethrone.harness.core.plan import Plan
 from dethrone.harness.core.promise import Promise
 from dethrone.harness.core.verdict import Finding, Verdict
+from dethrone.harness.core.views import Columns, columns
 
 
 class CommitNeverRegresses(Base):
     name = "commit-never-regresses"
     kind = "safety"
     channels = ("witness", "commit")
+    views = (columns, *VIEWS)
 
     def examine(self, history: History, promise: Promise, plan: Plan) -> Verdict:
         """The verdict."""
-        found = replay(history, promise, plan)
+        found = replay(history)
         table = columns(history)
         polled = int((table.observed.commit > 0).sum())
         if not found.commits and not polled and not writes_expected(plan) and history.complete:

@@ -19,11 +19,13 @@ from dataclasses import dataclass
 
 from dethrone.checkers.base import Base, breaks_nothing
 from dethrone.checkers.excuses import excuses
-from dethrone.checkers.facts import groups, in_group
+from dethrone.checkers.facts import ELECTED, VOTES, groups, in_group
 from dethrone.checkers.liveness_windows import Window, broken, outsider_ended, owed_windows
+from dethrone.checkers.noise import VIEWS as NOISE
 from dethrone.checkers.noise import certain, disturbance, unknown_by_noise
 from dethrone.checkers.recognition import Key, Recognition, no_term, recognition, step_between
 from dethrone.checkers.rounds import split_wait_ns, worn_out
+from dethrone.checkers.traces import reporters
 from dethrone.harness.core.clock import Ns
 from dethrone.harness.core.duration import show_duration
 from dethrone.harness.core.events import FaultEvent, Observed
@@ -31,6 +33,7 @@ from dethrone.harness.core.history import History
 from dethrone.harness.core.plan import Plan
 from dethrone.harness.core.promise import Promise
 from dethrone.harness.core.verdict import Finding, Verdict
+from dethrone.harness.core.views import columns
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +51,7 @@ class ConvergenceAfterHeal(Base):
     version = "2"
     kind = "liveness"
     channels = ("observed",)
+    views = (columns, reporters, VOTES, ELECTED, *NOISE)
 
     def examine(self, history: History, promise: Promise, plan: Plan) -> Verdict:
         """The verdict."""

@@ -28,8 +28,9 @@ from typing import Any
 
 from dethrone.checkers.base import WRITES, Base, incomplete, votes_needed, writes_expected
 from dethrone.checkers.excuses import in_force
-from dethrone.checkers.facts import elections, leading
+from dethrone.checkers.facts import ELECTED, elections, leading
 from dethrone.checkers.graph import Adjacency, Timeline, cliques, end_of_run, timeline
+from dethrone.checkers.noise import VIEWS as NOISE
 from dethrone.checkers.noise import Disturbance, disturbance
 from dethrone.checkers.recognition import no_term
 from dethrone.harness.core.clock import SECOND, Ns
@@ -58,6 +59,7 @@ class Coverage(Base):
     name = "coverage"
     version = "2"
     kind = "coverage"
+    views = (ELECTED, *NOISE)
 
     def examine(self, history: History, promise: Promise, plan: Plan) -> Verdict:
         """The verdict."""
@@ -328,7 +330,7 @@ def noise_figures(history: History, plan: Plan, noise: Disturbance) -> dict[str,
 def _spans(history: History) -> dict[str, tuple[Ns, Ns]]:
     """Phase → from when to when, of those that the marks show."""
     marks = [mark for mark in history.of(Mark) if mark.name in PHASES]
-    ends = [*(mark.t for mark in marks[1:]), history.events[-1].t if len(history) else 0]
+    ends = [*(mark.t for mark in marks[1:]), history.at(len(history) - 1).t if len(history) else 0]
     return {mark.name: (mark.t, end) for mark, end in zip(marks, ends, strict=False)}
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from dethrone.checkers.base import Base
 from dethrone.checkers.excuses import Excuses, excuses
-from dethrone.checkers.facts import named
+from dethrone.checkers.traces import named
 from dethrone.harness.core.deaths import code_words, crashed_early, not_its_own, telling_line
 from dethrone.harness.core.events import LOG_SKIPPED, FatalLine, Mark, NodeDied, NodeProcess, Noise, Traced
 from dethrone.harness.core.history import History
@@ -24,6 +24,7 @@ from dethrone.harness.core.plan import Plan
 from dethrone.harness.core.promise import Promise
 from dethrone.harness.core.verdict import Finding, Kind, Verdict
 
+HALTS, CRASHED, SHELL_FAILED = named("halt"), named("crashed"), named("shell_failed")
 Life = tuple[str, int]
 """Node and incarnation."""
 
@@ -44,6 +45,7 @@ class _Facts:
 class Crash(Base):
     name = "crash"
     kind: Kind = "process"
+    views = (HALTS, CRASHED, SHELL_FAILED)
 
     def examine(self, history: History, promise: Promise, plan: Plan) -> Verdict:
         """The verdict."""
@@ -87,13 +89,12 @@ def _life(event: NodeProcess | NodeDied | Traced | FatalLine) -> Life:
 
 
 def _facts(history: History) -> _Facts:
-    told = named(history)
     return _Facts(
         died={_life(event): event for event in history.of(NodeDied)},
         ready=frozenset(_life(event) for event in history.of(NodeProcess) if event.phase == "ready"),
-        halted=frozenset(_life(event) for event in told.get("halt", ())),
-        crashed={_life(event): event for event in told.get("crashed", ()) if event.source == "shell"},
-        shell_failed=frozenset(_life(event) for event in told.get("shell_failed", ()) if event.source == "shell"),
+        halted=frozenset(_life(event) for event in HALTS(history)),
+        crashed={_life(event): event for event in CRASHED(history) if event.source == "shell"},
+        shell_failed=frozenset(_life(event) for event in SHELL_FAILED(history) if event.source == "shell"),
         faults_from=next((event.seq for event in history.of(Mark) if event.name == "faults"), None),
     )
 

@@ -9,16 +9,16 @@ Out of scope: polls (``dethrone.harness.core.columns``).
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
-from operator import attrgetter
 from typing import Any
 
+from dethrone.checkers.traces import named, reporters
 from dethrone.harness.core.events import Observed, Return, Traced
 from dethrone.harness.core.history import History, per_history
+from dethrone.harness.core.views import columns
 
-_OWN_ORDER = attrgetter("incarnation", "n")
+ELECTED, VOTES = named("elected"), named("vote")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,25 +75,13 @@ def vote(event: Traced) -> Vote | None:
 @per_history
 def elections(history: History) -> list[Election]:
     """All elections, in file order."""
-    return [fact for event in named(history).get("elected", ()) if (fact := election(event)) is not None]
+    return [fact for event in ELECTED(history) if (fact := election(event)) is not None]
 
 
 @per_history
 def votes(history: History) -> list[Vote]:
     """All votes, in file order."""
-    return [fact for event in named(history).get("vote", ()) if (fact := vote(event)) is not None]
-
-
-@per_history
-def named(history: History) -> dict[str, list[Traced]]:
-    """Name → the trace events of that name, in file order: most of all traces concern few checkers."""
-    found: dict[str, list[Traced]] = {}
-    for event in history.of(Traced):
-        rows = found.get(event.name)
-        if rows is None:
-            rows = found[event.name] = []
-        rows.append(event)
-    return found
+    return [fact for event in VOTES(history) if (fact := vote(event)) is not None]
 
 
 @per_history
@@ -108,24 +96,14 @@ def leading(history: History) -> list[Observed]:
     return [row for row in history.of(Observed) if row.leads]
 
 
-@per_history
-def traces(history: History) -> dict[tuple[str, str], list[Traced]]:
-    """(group, node) → its trace events in its own order."""
-    found: dict[tuple[str, str], list[Traced]] = defaultdict(list)
-    for event in history.of(Traced):
-        found[event.group, event.node].append(event)
-    for rows in found.values():
-        rows.sort(key=_OWN_ORDER)
-    return found
-
-
 def groups(history: History) -> list[str]:
     """The consensus groups that were seen; at least one.
 
     Where polls name groups, what names none is of the process; where only traces do, polls speak of an unnamed one.
     """
-    polled = {event.group for event in history.of(Observed)}
-    seen = {group for group, _ in traces(history)} | polled
+    table = columns(history)
+    polled = {table.words.words[code] for code in set(table.observed.group.tolist())}
+    seen = {group for group, _ in reporters(history)} | polled
     named = seen - {""}
     return sorted(seen if "" in polled else named) or [""]
 

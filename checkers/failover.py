@@ -24,18 +24,21 @@ from typing import Any
 from dethrone.checkers.base import WRITES, Base, votes_needed
 from dethrone.checkers.coverage import shown_by
 from dethrone.checkers.excuses import excuses
-from dethrone.checkers.facts import elections, groups, leading, named
+from dethrone.checkers.facts import elections, groups, leading
 from dethrone.checkers.graph import Timeline, end_of_run, timeline
 from dethrone.checkers.liveness_windows import windows
 from dethrone.checkers.noise import disturbance
-from dethrone.checkers.rounds import contests, worn_out
+from dethrone.checkers.rounds import STEPS, contests, worn_out
+from dethrone.checkers.traced_terms import traced_terms
+from dethrone.checkers.traces import named
 from dethrone.harness.core.clock import Ns
-from dethrone.harness.core.events import FaultEvent, Invoke, Observed, Return, Traced
+from dethrone.harness.core.events import FaultEvent, Invoke, Observed, Return
 from dethrone.harness.core.history import History, per_history
 from dethrone.harness.core.interfaces import declared
 from dethrone.harness.core.plan import Plan
 from dethrone.harness.core.promise import Promise
 from dethrone.harness.core.verdict import Verdict
+from dethrone.harness.core.views import columns
 
 ROUNDS = frozenset({"election_started", "campaign"})
 """Core notes of an election proper: each term in which a node stood is one round."""
@@ -52,6 +55,7 @@ class Failover(Base):
     name = "failover"
     version = "2"
     kind = "metric"
+    views = (traced_terms, STEPS, *(named(name) for name in sorted(CAMPAIGNS)))
 
     def examine(self, history: History, promise: Promise, plan: Plan) -> Verdict:
         """The figures, as metrics."""
@@ -95,7 +99,7 @@ def figures(history: History, plan: Plan) -> dict[str, Any]:
     elected = sorted({(fact.group, fact.term, fact.node) for fact in elections(history)})
     leads = {(row.group, row.term, row.node) for row in leading(history) if row.term > 0}
     terms = {term for _, term, _ in elected} | {term for _, term, _ in leads}
-    top = max([row.term for row in history.of(Observed)] + [row.term for row in history.of(Traced)], default=0)
+    top = max(int(columns(history).observed.term.max(initial=0)), traced_terms(history).top)
     return {
         "faults_on_the_leader": hit,
         **{f"{stage}_ns": [[ns, censored] for ns, censored in values] for stage, values in times.items()},
@@ -163,7 +167,7 @@ def _stages(history: History, fault: FaultEvent) -> tuple[dict[str, tuple[Ns, bo
     campaigns = sorted(
         (event.span.hi, event.name, event.group, event.term)
         for name in sorted(CAMPAIGNS)
-        for event in named(history).get(name, ())
+        for event in named(name)(history)
         if event.node != leader and since <= event.span.hi <= until
     )
     term = _term(history, since)

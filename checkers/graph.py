@@ -31,6 +31,7 @@ from dethrone.harness.core.history import History, per_history
 from dethrone.harness.core.hoststate import HEALTHY, HostState
 from dethrone.harness.core.plan import Plan
 from dethrone.harness.core.promise import Promise, Tier
+from dethrone.harness.core.views import last_ns
 
 UNKNOWN = "?"
 AGENT_LOST = "agent-lost"
@@ -173,7 +174,7 @@ def end_of_run(history: History) -> Ns:
     stop = next((mark.t for mark in history.of(Mark) if mark.name == "stop"), None)
     if stop is not None:
         return stop
-    return max((event.t for event in history.events), default=0)
+    return last_ns(history)
 
 
 # --- what is certain when ---------------------------------------------------------------------------------------

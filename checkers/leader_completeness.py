@@ -14,29 +14,31 @@ import bisect
 from collections import defaultdict
 
 from dethrone.checkers.base import Base, breaks_nothing, finding, writes_expected
-from dethrone.checkers.facts import in_group
-from dethrone.checkers.replicas import Committed, LeaderEnd, acknowledged, replay
-from dethrone.harness.core.columns import columns
+from dethrone.checkers.facts import ELECTED, in_group
+from dethrone.checkers.members import CONFIGS
+from dethrone.checkers.replicas import VIEWS, Committed, known_committed, replay
+from dethrone.checkers.stored_logs import LeaderEnd
 from dethrone.harness.core.events import Observed
 from dethrone.harness.core.history import History
 from dethrone.harness.core.plan import Plan
 from dethrone.harness.core.promise import Promise
 from dethrone.harness.core.verdict import Finding, Verdict
+from dethrone.harness.core.views import columns
 
 
 class LeaderCompleteness(Base):
     name = "leader-completeness"
     kind = "safety"
     channels = ("witness", "log_end")
+    views = (columns, ELECTED, CONFIGS, *VIEWS)
 
     def examine(self, history: History, promise: Promise, plan: Plan) -> Verdict:
         """The verdict."""
-        found = replay(history, promise, plan)
+        found, known = replay(history), known_committed(history, promise, plan)
         ends = [*found.ends, *(polled_ends(history) if promise.leader_bound_to_term else [])]
-        known = [*found.committed, *acknowledged(history)]
-        if not known and not writes_expected(plan) and history.complete:
+        if not known.count and not writes_expected(plan) and history.complete:
             return self.na("not observable: this workload writes nothing, and nothing was committed")
-        findings, pairs = incomplete_leaders(history, promise, known, ends)
+        findings, pairs = incomplete_leaders(history, promise, known.furthest(), ends)
         if not pairs and history.complete and breaks_nothing(history, plan):
             return self.na("not exercised: the schedule breaks nothing, and no second leader was elected")
         return self.conclude(
@@ -44,7 +46,7 @@ class LeaderCompleteness(Base):
             findings=findings,
             judged=pairs,
             nothing="no leader was elected after a term in which something was known committed",
-            evidence={"known_committed": len(known), "leaders_with_log_end": len({(e.group, e.term) for e in ends})},
+            evidence={"known_committed": known.count, "leaders_with_log_end": len({(e.group, e.term) for e in ends})},
         )
 
 

@@ -13,16 +13,16 @@ from __future__ import annotations
 from typing import Any
 
 from dethrone.checkers.base import Folded, finding, moment, votes_needed
-from dethrone.checkers.facts import Election, election, elections, in_group, votes
+from dethrone.checkers.facts import ELECTED, VOTES, Election, election, elections, in_group, votes
 from dethrone.checkers.members import CONFIG
 from dethrone.checkers.one_leader_per_term import polled_claims
 from dethrone.harness.core.clock import Ns
-from dethrone.harness.core.columns import columns
 from dethrone.harness.core.events import Observed, Traced
 from dethrone.harness.core.history import History
 from dethrone.harness.core.plan import Plan
 from dethrone.harness.core.promise import Promise
 from dethrone.harness.core.verdict import Finding, Verdict
+from dethrone.harness.core.views import columns
 
 
 class Elected:
@@ -67,6 +67,7 @@ class LeaderHasMajority(Folded):
     name = "leader-has-majority"
     kind = "safety"
     channels = ("witness", "traced", "observed")
+    views = (columns, ELECTED, VOTES)
 
     def fold(self, promise: Promise, plan: Plan) -> Elected:
         """The elections whose voters count."""

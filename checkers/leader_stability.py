@@ -19,16 +19,18 @@ same holds for each rise of a term. Out of scope: leaders that never worked for 
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 from dethrone.checkers.base import Base, votes_needed
 from dethrone.checkers.excuses import excuses
-from dethrone.checkers.facts import elections, groups, in_group, traces
+from dethrone.checkers.facts import elections, groups, in_group
 from dethrone.checkers.graph import Timeline, timeline
 from dethrone.checkers.noise import Disturbance, certain, disturbance, unknown_by_noise
 from dethrone.checkers.recognition import Key, Recognition, recognition
 from dethrone.checkers.step_down_without_quorum import deaf_stretches
+from dethrone.checkers.traces import traces
 from dethrone.harness.core.clock import MS, Ns
 from dethrone.harness.core.duration import show_duration
 from dethrone.harness.core.events import Observed, Traced
@@ -36,6 +38,10 @@ from dethrone.harness.core.history import History
 from dethrone.harness.core.plan import Plan
 from dethrone.harness.core.promise import Promise
 from dethrone.harness.core.verdict import Finding, Verdict
+
+STOOD = traces("prevote_started", "prevote_result", "vote", "persisted")
+"""What ``campaigns`` reads."""
+SLOW_SYNCS = traces("fsync_slow")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +70,7 @@ class LeaderStability(Base):
     version = "2"
     kind = "liveness"
     channels = ("observed",)
+    views = (STOOD, SLOW_SYNCS)
 
     def examine(self, history: History, promise: Promise, plan: Plan) -> Verdict:
         """The verdict."""
@@ -232,7 +239,7 @@ class _Judge:
         if self._stood is None:
             self._stood = [
                 campaign
-                for (group, node), events in traces(self._history).items()
+                for (group, node), events in STOOD(self._history).items()
                 if group == self._group
                 for campaign in campaigns(node, events)
             ]
@@ -311,7 +318,7 @@ class _Judge:
             event.name == "fsync_slow"
             and lo <= event.span.hi <= hi
             and event.span.lo - int(event.data.get("ms", 0)) * MS < lo
-            for event in traces(self._history).get((self._group, node), ())
+            for event in SLOW_SYNCS(self._history).get((self._group, node), ())
         )
 
     def _hears_nobody(self, node: str, lo: Ns, hi: Ns) -> bool:
@@ -325,7 +332,7 @@ def _when(lead: Lead) -> tuple[Ns, int]:
     return lead.hi, lead.term
 
 
-def campaigns(node: str, events: list[Traced]) -> list[Campaign]:
+def campaigns(node: str, events: Sequence[Traced]) -> list[Campaign]:
     """The campaigns of one node, from its trace in its own order: its votes for itself, sent or stored."""
     out: list[Campaign] = []
     stood: set[int] = set()

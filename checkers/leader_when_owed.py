@@ -29,10 +29,11 @@ from dethrone.checkers.base import WRITES, Base
 from dethrone.checkers.excuses import excuses
 from dethrone.checkers.facts import groups, returns
 from dethrone.checkers.graph import explain
-from dethrone.checkers.liveness_windows import Window, owed_windows
+from dethrone.checkers.liveness_windows import HALTS, Window, owed_windows
+from dethrone.checkers.noise import VIEWS as NOISE
 from dethrone.checkers.noise import Disturbance, certain, disturbance, unknown_by_noise
 from dethrone.checkers.recognition import Point, Recognition, no_term, recognition, step_between
-from dethrone.checkers.rounds import split_wait_ns, worn_out
+from dethrone.checkers.rounds import STEPS, split_wait_ns, worn_out
 from dethrone.harness.core.clock import Ns
 from dethrone.harness.core.duration import show_duration
 from dethrone.harness.core.events import Invoke
@@ -88,6 +89,7 @@ class LeaderWhenOwed(Base):
     version = "2"
     kind = "liveness"
     channels = ("observed", "traced", "ops")
+    views = (STEPS, HALTS, *NOISE)
 
     def examine(self, history: History, promise: Promise, plan: Plan) -> Verdict:
         """The verdict."""

@@ -28,7 +28,7 @@ Source: Gray, Cheriton, "Leases", 1989; Ongaro, thesis, 6.4.1; tokens: Kleppmann
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -36,7 +36,8 @@ import msgspec
 
 from dethrone.checkers.base import Base, finding, moment
 from dethrone.checkers.excuses import excuses
-from dethrone.checkers.facts import in_group, named, returns
+from dethrone.checkers.facts import in_group, returns
+from dethrone.checkers.traces import named
 from dethrone.harness.core.clock import MS, Ns
 from dethrone.harness.core.duration import show_duration
 from dethrone.harness.core.events import Converged, Invoke, Return, Traced
@@ -45,9 +46,18 @@ from dethrone.harness.core.plan import Plan
 from dethrone.harness.core.promise import Promise
 from dethrone.harness.core.verdict import Finding, Verdict
 
+COMMITS = named("commit")
 WORKLOAD = "lease"
 _MILLION = 1_000_000
 _LOCKING = frozenset({"acquire", "renew", "release", "holder"})
+
+
+def _under_lease(event: Traced) -> bool:
+    return event.term > 0 and isinstance(event.data.get("lease_left"), int)
+
+
+lease_reads = named("read_served", _under_lease)
+"""Reads that a leader served because its lease covered them."""
 
 
 @dataclass(slots=True)
@@ -85,6 +95,7 @@ class LeaseExclusion(Base):
     name = "lease-exclusion"
     kind = "safety"
     channels = ("ops", "traced")
+    views = (lease_reads,)
 
     def examine(self, history: History, promise: Promise, plan: Plan) -> Verdict:
         """The verdict."""
@@ -296,19 +307,10 @@ def _answer(op: _Op) -> int:
 # --- leases of leaders ------------------------------------------------------------------------------------------
 
 
-def lease_reads(history: History) -> list[Traced]:
-    """Reads that a leader served because its lease covered them."""
-    return [
-        event
-        for event in named(history).get("read_served", ())
-        if event.term > 0 and isinstance(event.data.get("lease_left"), int)
-    ]
-
-
-def _stale_reads(history: History, promise: Promise, reads: list[Traced]) -> tuple[list[Finding], int]:
+def _stale_reads(history: History, promise: Promise, reads: Sequence[Traced]) -> tuple[list[Finding], int]:
     """(findings, reads that could be compared: a node led a higher term in the end)."""
     commits: dict[str, list[tuple[Ns, int, int, Traced]]] = defaultdict(list)
-    for event in named(history).get("commit", ()):
+    for event in COMMITS(history) if reads else ():
         index: Any = event.data.get("index")
         if event.source == "shell" and isinstance(index, int):
             commits[event.group].append((event.span.hi, event.term, index, event))

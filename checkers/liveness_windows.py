@@ -11,11 +11,14 @@ from dataclasses import dataclass, replace
 from dethrone.checkers.base import votes_needed
 from dethrone.checkers.excuses import in_force
 from dethrone.checkers.graph import Adjacency, Interval, Timeline, Witness, bits, end_of_run, timeline, witness
+from dethrone.checkers.traces import named
 from dethrone.harness.core.clock import Ns
-from dethrone.harness.core.events import FaultEvent, NodeProcess, Traced
+from dethrone.harness.core.events import FaultEvent, NodeProcess
 from dethrone.harness.core.history import History, per_history
 from dethrone.harness.core.plan import Plan
 from dethrone.harness.core.promise import Promise, Tier
+
+HALTS = named("halt")
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,9 +102,7 @@ def outsider_ended(history: History, plan: Plan) -> Ns | None:
 
     It may report that itself, as the project's own nodes do, or its process just be gone.
     """
-    halts = [
-        (event.node, event.span.lo) for event in history.of(Traced) if event.name == "halt" and event.source == "shell"
-    ]
+    halts = [(event.node, event.span.lo) for event in HALTS(history) if event.source == "shell"]
     exits = [
         (event.node, event.span.lo) for event in history.of(NodeProcess) if event.phase == "exited" and not event.asked
     ]

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dethrone.checkers.base import Base, finding, writes_expected
 from dethrone.checkers.facts import in_group
-from dethrone.checkers.replicas import Disagreement, replay
+from dethrone.checkers.replicas import VIEWS, Disagreement, replay
 from dethrone.harness.core.history import History
 from dethrone.harness.core.plan import Plan
 from dethrone.harness.core.promise import Promise
@@ -22,10 +22,11 @@ class LogMatching(Base):
     name = "log-matching"
     kind = "safety"
     channels = ("witness",)
+    views = VIEWS
 
     def examine(self, history: History, promise: Promise, plan: Plan) -> Verdict:
         """The verdict."""
-        found = replay(history, promise, plan)
+        found = replay(history)
         if found.appended == 0 and not writes_expected(plan) and history.complete:
             return self.na("not observable: this workload writes nothing, and no log entry was witnessed")
         return self.conclude(

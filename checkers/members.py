@@ -11,13 +11,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from dethrone.checkers.facts import named
+from dethrone.checkers.traces import named
 from dethrone.harness.core.clock import Ns
 from dethrone.harness.core.events import Traced
 from dethrone.harness.core.history import History, per_history
 from dethrone.harness.core.plan import Plan
 
 CONFIG = "config"
+CONFIGS = named(CONFIG)
 
 CHANGES = frozenset((CONFIG, "log_append", "log_truncate"))
 """Names of the events that may change what a node's stored log says of the members."""
@@ -54,7 +55,7 @@ def config(event: Traced) -> Config | None:
 def configurations(history: History) -> dict[str, list[Config]]:
     """Group → every configuration that any node was witnessed to store."""
     found: dict[str, list[Config]] = {}
-    for event in named(history).get(CONFIG, ()):
+    for event in CONFIGS(history):
         if event.source == "shell" and (one := config(event)) is not None:
             found.setdefault(event.group, []).append(one)
     return found
@@ -115,7 +116,7 @@ def changed(history: History, plan: Plan) -> list[tuple[Ns, Ns | None]]:
     everyone = frozenset(plan.voters)
     told: dict[tuple[str, str], bool] = {}
     since: Ns | None = None
-    rows = named(history).get(CONFIG, []) if configurations(history) else []
+    rows = CONFIGS(history) if configurations(history) else ()
     for event in sorted(rows, key=lambda row: (row.span.lo, row.seq)):
         one = config(event)
         if one is None:

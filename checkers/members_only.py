@@ -21,11 +21,13 @@ from __future__ import annotations
 
 import bisect
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from dethrone.checkers.base import Base, finding, votes_needed
-from dethrone.checkers.facts import election, in_group, named, traces
-from dethrone.checkers.members import CHANGES, CONFIG, Config, Membership, configurations, count_under, initial
+from dethrone.checkers.facts import VOTES, election, in_group
+from dethrone.checkers.members import CHANGES, CONFIGS, Config, Membership, configurations, count_under, initial
+from dethrone.checkers.traces import everything, traces
 from dethrone.harness.core.clock import Ns
 from dethrone.harness.core.events import Traced
 from dethrone.harness.core.history import History
@@ -48,15 +50,19 @@ class _Told:
         return next(seq for _, best, seq in self.rows if best >= index)
 
 
+ELECTED = traces("elected")
+
+
 class MembersOnly(Base):
     name = "members-only"
     kind = "safety"
     channels = ("witness",)
+    views = (ELECTED, VOTES, CONFIGS)
 
     def examine(self, history: History, promise: Promise, plan: Plan) -> Verdict:
         """The verdict."""
         judge = _Judge(history, promise, plan)
-        for (group, node), events in traces(history).items():
+        for (group, node), events in (everything if CONFIGS(history) else ELECTED)(history).items():
             judge.node(group, node, events)
         return self.conclude(
             history,
@@ -90,12 +96,12 @@ class _Judge:
         self._told: dict[tuple[str, int, str], _Told] = defaultdict(_Told)
         self._last: dict[tuple[str, str], Ns] = {}
         """When a node's trace ends, as far as it is here."""
-        for (group, node), events in traces(history).items():
+        for (group, node), events in everything(history).items() if self._stored else ():
             if group in self._stored:
                 self._last[group, node] = max(event.span.lo for event in events)
                 self._collect(group, node, events)
 
-    def _collect(self, group: str, node: str, events: list[Traced]) -> None:
+    def _collect(self, group: str, node: str, events: Sequence[Traced]) -> None:
         for event in events:
             if event.source != "shell":
                 continue
@@ -121,10 +127,10 @@ class _Judge:
                     rows.append((lo, best, seq))
             told.rows = rows
 
-    def node(self, group: str, node: str, events: list[Traced]) -> None:
+    def node(self, group: str, node: str, events: Sequence[Traced]) -> None:
         """Judge what one node did, in its own order."""
         mine = Membership(initial(self._plan))
-        if CONFIG not in named(self._history):  # the members are those of the start, always
+        if not CONFIGS(self._history):  # the members are those of the start, always
             for event in events:
                 if event.name == "elected" and event.source == "shell":
                     self._elected(group, mine.possible(), event)
@@ -175,8 +181,10 @@ class _Judge:
         theirs = [
             vote.seq
             for who in strangers
-            for vote in traces(self._history).get((group, who), [])
-            if vote.name == "vote" and vote.term == fact.term and vote.data.get("candidate") == fact.node
+            for vote in VOTES(self._history)
+            if (vote.group, vote.node) == (group, who)
+            and vote.term == fact.term
+            and vote.data.get("candidate") == fact.node
         ]
         self.findings.append(
             finding(

@@ -33,11 +33,12 @@ from dataclasses import dataclass, field
 
 from dethrone.checkers.base import Base
 from dethrone.checkers.excuses import excuses
-from dethrone.checkers.facts import groups, in_group, traces
+from dethrone.checkers.facts import VOTES, groups, in_group
 from dethrone.checkers.graph import bits
 from dethrone.checkers.liveness_windows import Window, windows
 from dethrone.checkers.noise import Disturbance, certain, disturbance, unknown_by_noise
-from dethrone.checkers.rounds import contests, steps, worn_out
+from dethrone.checkers.rounds import STEPS, contests, steps, worn_out
+from dethrone.checkers.traces import traces
 from dethrone.harness.core.duration import show_duration
 from dethrone.harness.core.events import Traced
 from dethrone.harness.core.history import History
@@ -48,6 +49,7 @@ from dethrone.harness.core.verdict import Finding, Verdict
 CHANCE = 1e-6
 """Of a false alarm about split votes, in one run."""
 _TIERS = frozenset({"T1", "T2"})
+ANSWERS = traces("vote", "refused")
 
 
 @dataclass(slots=True)
@@ -65,6 +67,7 @@ class NoLivelock(Base):
     version = "2"
     kind = "liveness"
     channels = ("witness",)
+    views = (STEPS, ANSWERS, VOTES)
 
     def examine(self, history: History, promise: Promise, plan: Plan) -> Verdict:
         """The verdict."""
@@ -121,7 +124,7 @@ class _Judge:
         self.by_noise: list[str] = []
         self.worst = 0
         self.terms = _Terms()
-        self._steps = {node: list(steps(node, events)) for (of, node), events in traces(history).items() if of == group}
+        self._steps = {node: list(steps(node, events)) for (of, node), events in STEPS(history).items() if of == group}
         self._sought = {node: [event for event, seeks in row if seeks] for node, row in self._steps.items()}
 
     def window(self, window: Window) -> None:
@@ -216,7 +219,7 @@ class _Judge:
 
 def refused_again(history: History, promise: Promise, group: str) -> Iterator[Finding]:
     """The first of each node: a candidate that got its vote, repeated its request, and was refused."""
-    for (of, node), events in traces(history).items():
+    for (of, node), events in ANSWERS(history).items():
         if of != group:
             continue
         given: dict[tuple[int, int, str], Traced] = {}

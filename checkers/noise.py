@@ -26,7 +26,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from dethrone.checkers.facts import named
+from dethrone.checkers.traces import named
 from dethrone.harness.core.clock import MS, Ns
 from dethrone.harness.core.duration import show_duration
 from dethrone.harness.core.events import Converged, Noise
@@ -36,7 +36,10 @@ from dethrone.harness.core.intervals import Interval, union
 from dethrone.harness.core.plan import Plan
 from dethrone.harness.core.promise import Promise
 from dethrone.harness.core.verdict import Finding
+from dethrone.harness.core.views import last_ns
 
+SLOW_SYNCS, STALLS = named("fsync_slow"), named("stall")
+VIEWS = (SLOW_SYNCS, STALLS, last_ns)
 MEASURED = frozenset({"stall", "fsync", "process", "wall", "harness"})
 """Kinds of ``Noise`` that are one stretch of a known length."""
 MISSING = frozenset({"news-dropped", "dead-man", "rules-lost", "agent-lost"})
@@ -176,7 +179,7 @@ def disturbance(history: History, promise: Promise, plan: Plan) -> Disturbance:
 
 def end_of_events(history: History) -> Ns:
     """When the last event was written down."""
-    return max((event.t for event in history.events), default=0)
+    return last_ns(history)
 
 
 def known_again(history: History, event: Noise) -> Ns:
@@ -215,7 +218,7 @@ def _agents(history: History, most: Ns) -> Iterator[Stretch]:
 
 def _shells(history: History, most: Ns) -> Iterator[Stretch]:
     """What our own node shell recorded at the end of a slow sync or of a stall."""
-    for event in (*named(history).get("fsync_slow", ()), *named(history).get("stall", ())):
+    for event in (*SLOW_SYNCS(history), *STALLS(history)):
         if event.source != "shell":
             continue
         took = _ns(event.data["ns"]) if "ns" in event.data else _ns(event.data.get("ms")) * MS

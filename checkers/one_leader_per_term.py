@@ -14,14 +14,15 @@ from typing import Any
 import numpy as np
 
 from dethrone.checkers.base import Folded, finding, moment
-from dethrone.checkers.facts import election, elections, in_group
+from dethrone.checkers.facts import ELECTED, election, elections, in_group
 from dethrone.harness.core.clock import Ns
-from dethrone.harness.core.columns import Columns, changes, columns
+from dethrone.harness.core.columns import changes
 from dethrone.harness.core.events import Observed, Traced
 from dethrone.harness.core.history import History
 from dethrone.harness.core.plan import Plan
 from dethrone.harness.core.promise import Promise
 from dethrone.harness.core.verdict import Finding, Verdict
+from dethrone.harness.core.views import Columns, columns
 
 Key = tuple[str, int]
 """(group, term)."""
@@ -71,6 +72,7 @@ class OneLeaderPerTerm(Folded):
     name = "one-leader-per-term"
     kind = "safety"
     channels = ("witness", "traced", "observed")
+    views = (columns, ELECTED)
 
     def fold(self, promise: Promise, plan: Plan) -> Leaders:
         """Who is said to lead which term."""
@@ -85,8 +87,10 @@ class OneLeaderPerTerm(Folded):
         polled = 0
         if promise.leader_bound_to_term:
             table = columns(history)
-            for group, term, who, seq in polled_claims(table):
-                leaders.poll((group, term), who, history.at(seq))
+            claimed = polled_claims(table)
+            polls = table.at([seq for *_, seq in claimed])
+            for (group, term, who, _), row in zip(claimed, polls, strict=True):
+                leaders.poll((group, term), who, row)
             polled = len(table.observed)
         claims = [(key, leaders.first(key)) for key in {**leaders.elected, **leaders.polled}]
         claims.sort(key=lambda claim: claim[1][0][1].seq)

@@ -15,14 +15,15 @@ from typing import Any
 import numpy as np
 
 from dethrone.checkers.base import Folded, finding, moment
-from dethrone.checkers.facts import Vote, in_group, vote, votes
+from dethrone.checkers.facts import VOTES, Vote, in_group, vote, votes
 from dethrone.harness.core.clock import Ns
-from dethrone.harness.core.columns import Columns, changes, columns
+from dethrone.harness.core.columns import changes
 from dethrone.harness.core.events import Observed, Traced
 from dethrone.harness.core.history import History
 from dethrone.harness.core.plan import Plan
 from dethrone.harness.core.promise import Promise
 from dethrone.harness.core.verdict import Finding, Verdict
+from dethrone.harness.core.views import Columns, columns
 
 Given = dict[str, Traced | Observed]
 """Candidate → the first event by which it has the vote."""
@@ -78,6 +79,7 @@ class OneVotePerTerm(Folded):
     name = "one-vote-per-term"
     kind = "safety"
     channels = ("witness",)
+    views = (columns, VOTES)
 
     def fold(self, promise: Promise, plan: Plan) -> Votes:
         """To whom each node gave its vote of each term."""
@@ -89,9 +91,9 @@ class OneVotePerTerm(Folded):
         for fact in votes(history):
             given.witness(fact)
         if given.by_polls:
-            for seq in polled_votes(columns(history)):
-                row = history.at(seq)
-                given.poll(row, row.voted_for)
+            table = columns(history)
+            for row in table.at(polled_votes(table)):
+                given.poll(row, row.voted_for or "")
         findings = [_two(history, promise, double) for double in given.double()]
         return self.conclude(
             history,

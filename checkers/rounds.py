@@ -12,7 +12,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from dethrone.checkers.facts import elections, traces
+from dethrone.checkers.facts import VOTES, elections
+from dethrone.checkers.traces import traces
 from dethrone.harness.core.clock import MS, Ns
 from dethrone.harness.core.events import Traced
 from dethrone.harness.core.history import History, per_history
@@ -22,6 +23,12 @@ LATE_NS: Ns = 10 * MS
 LATE_SHARE = 10
 """After a slow sync everything that was held back is reported within LATE_NS, or, since what waited may have to be
 synced itself, one batch after the other, within this part of the time that the sync took."""
+
+
+STEPS = traces(
+    "prevote_started", "prevote_result", "leader_seen", "fsync_slow", "elected", "acked", "vote", once="acked"
+)
+"""What ``steps`` reads."""
 
 
 def steps(node: str, events: Iterable[Traced], *, late: bool = False) -> Iterator[tuple[Traced, bool]]:
@@ -67,7 +74,7 @@ def worn_out(history: History, promise: Promise, group: str, nodes: Iterable[str
     worn = 0
     for node in nodes:
         row = 0
-        for event, seeks in steps(node, traces(history).get((group, node), ()), late=True):
+        for event, seeks in steps(node, STEPS(history).get((group, node), ()), late=True):
             if event.span.lo > at:
                 break
             row = row + 1 if seeks else 0
@@ -93,10 +100,9 @@ class Contest:
 def contests(history: History) -> Mapping[str, Sequence[Contest]]:
     """Group → its terms in which nodes stood."""
     stood: dict[tuple[str, int], dict[str, list[Traced]]] = {}
-    for (group, node), events in traces(history).items():
-        for event in events:
-            if event.name == "vote" and stands(event, node):
-                stood.setdefault((group, event.term), {}).setdefault(node, []).append(event)
+    for event in VOTES(history):
+        if stands(event, event.node):
+            stood.setdefault((event.group, event.term), {}).setdefault(event.node, []).append(event)
     won = {(fact.group, fact.term) for fact in elections(history)}
     found: dict[str, list[Contest]] = defaultdict(list)
     for (group, term), who in stood.items():

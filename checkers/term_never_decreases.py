@@ -12,7 +12,7 @@ Source: Raft paper, section 5.1.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import groupby, pairwise
 from operator import attrgetter
 from typing import Any, NamedTuple
@@ -20,20 +20,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dethrone.checkers.base import Folded, finding, moment
-from dethrone.checkers.facts import in_group, named, traces
+from dethrone.checkers.facts import in_group
 from dethrone.checkers.polled_falls import Highest, polled_falls
+from dethrone.checkers.traced_terms import ORDERED, WITNESSED, TracedTerms, traced_terms
 from dethrone.harness.core.clock import SECOND, Ns
-from dethrone.harness.core.columns import Columns, columns
 from dethrone.harness.core.events import Observed, Traced
 from dethrone.harness.core.history import History
 from dethrone.harness.core.plan import Plan
 from dethrone.harness.core.promise import Promise
 from dethrone.harness.core.verdict import Finding, Verdict
+from dethrone.harness.core.views import Columns, columns
 
-WITNESSED = frozenset({"vote", "elected", "acked", "persisted"})
-"""Shell events whose term the node was in, at that moment or (a message that waited) before."""
-ORDERED = frozenset({"persisted"})
-"""Shell events that happen in the order of the terms they carry."""
 SETTLED_NS = 1 * SECOND
 """A term that was reported for this time is taken as stored, where nothing was witnessed."""
 
@@ -163,6 +160,7 @@ class TermNeverDecreases(Folded):
     name = "term-never-decreases"
     kind = "safety"
     channels = ("witness", "traced", "observed")
+    views = (columns, traced_terms)
 
     def fold(self, promise: Promise, plan: Plan) -> Terms:
         """The terms of all nodes."""
@@ -172,30 +170,26 @@ class TermNeverDecreases(Folded):
     def examine(self, history: History, promise: Promise, plan: Plan) -> Verdict:
         """The verdict."""
         del plan
-        table = columns(history)
+        table, traced = columns(history), traced_terms(history)
         worst: dict[tuple[str, str], Fall] = {}
-        for fall in sorted(falls(history, table), key=lambda one: one.known):
+        for fall in sorted(falls(history, table, traced), key=lambda one: one.known):
             worst.setdefault((fall.after.group, fall.after.node), fall)
-        terms = sum([event.term > 0 for event in history.of(Traced)]) + int((table.observed.term > 0).sum())
+        terms = traced.count + int((table.observed.term > 0).sum())
         return self.conclude(
             history,
             findings=[_fell(history, promise, fall) for fall in worst.values()],
             judged=terms,
             nothing="no node reported a term",
-            evidence={"terms_told": terms, "nodes": len({node for _, node in traces(history)} | _polled(table))},
+            evidence={"terms_told": terms, "nodes": len({node for _, node in traced.lives} | _polled(table))},
         )
 
 
-def falls(history: History, table: Columns) -> Iterator[Fall]:
+def falls(history: History, table: Columns, traced: TracedTerms) -> Iterator[Fall]:
     """All falls of a history: the same fold, fed with what can show one, in each node's own order."""
-    witnessed = any(
-        event.source == "shell" and event.term > 0 for name in WITNESSED for event in named(history).get(name, ())
-    )
-    fold, restarted = Terms(witnessed=witnessed), _restarted(history, table)
-    for who, events in traces(history).items():
-        core = [event for event in events if event.source != "shell" and event.term > 0]
-        shell = [event for event in events if event.source == "shell" and event.name in WITNESSED and event.term > 0]
-        for said in (core, [event for event in shell if event.name in ORDERED]):
+    fold, restarted = Terms(witnessed=bool(traced.witnessed)), _restarted(table, traced)
+    for who in traced.lives:
+        core, shell = traced.core.get(who, ()), traced.witnessed.get(who, ())
+        for said in (core, traced.ordered.get(who, ())):
             if any(one.term > two.term and one.incarnation == two.incarnation for one, two in pairwise(_firsts(said))):
                 yield from filter(None, map(fold.own, said))
         if who in restarted:
@@ -211,14 +205,14 @@ def falls(history: History, table: Columns) -> Iterator[Fall]:
     yield from filter(None, (lives.fall() for lives in fold.lives.values()))
 
 
-def _firsts(events: list[Traced]) -> list[Traced]:
+def _firsts(events: Sequence[Traced]) -> list[Traced]:
     """The first of each run of events of one life and one term: the others show nothing new."""
     return [next(run) for _, run in groupby(events, key=attrgetter("incarnation", "term"))]
 
 
-def _restarted(history: History, table: Columns) -> set[tuple[str, str]]:
+def _restarted(table: Columns, traced: TracedTerms) -> set[tuple[str, str]]:
     """(group, node) of nodes that were seen in more than one incarnation."""
-    lives = {who: {events[0].incarnation, events[-1].incarnation} for who, events in traces(history).items()}
+    lives = {who: set(first_and_last) for who, first_and_last in traced.lives.items()}
     obs, word = table.observed, table.words.word
     for row in np.unique(obs.identities, return_index=True)[1].tolist():
         who = word(int(obs.group[row])) or "", word(int(obs.node[row])) or ""

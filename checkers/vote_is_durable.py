@@ -20,11 +20,13 @@ Source: Raft paper, figure 2, "Persistent state on all servers (updated on stabl
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dethrone.checkers.base import Base, finding
 from dethrone.checkers.durable_numbers import Numbers
-from dethrone.checkers.facts import in_group, traces
+from dethrone.checkers.facts import in_group
+from dethrone.checkers.traces import traces
 from dethrone.harness.core.events import NodeProcess, Traced
 from dethrone.harness.core.history import History
 from dethrone.harness.core.interfaces import declared
@@ -34,6 +36,8 @@ from dethrone.harness.core.verdict import Finding, Verdict
 
 ANSWERS = frozenset({"vote", "elected", "acked", "answered", "persisted"})
 """Shell events whose term the node was in, and must not forget."""
+SAID = traces("found", *sorted(ANSWERS | Numbers.NAMES), once="acked")
+"""What is judged."""
 SAYS = {
     "vote": "voted",
     "elected": "led",
@@ -64,12 +68,13 @@ class VoteIsDurable(Base):
     name = "vote-is-durable"
     kind = "safety"
     channels = ("found",)
+    views = (SAID,)
 
     def examine(self, history: History, promise: Promise, plan: Plan) -> Verdict:
         """The verdict."""
         findings: list[Finding] = []
         audits = unreadable = 0
-        for (group, node), events in traces(history).items():
+        for (group, node), events in SAID(history).items():
             audited, damaged, found = _audit(history, promise, group, node, events)
             audits += audited
             unreadable += damaged
@@ -77,7 +82,12 @@ class VoteIsDurable(Base):
         again = {event.node for event in history.of(NodeProcess) if event.incarnation > 1}
         planned = any(declared(kind).ends_process for kind in plan.schedule.kinds)
         if not audits and not findings and history.complete:
-            keepers = {event.node for event in history.of(Traced) if event.name == "found" and event.source == "shell"}
+            keepers = {
+                event.node
+                for events in SAID(history).values()
+                for event in events
+                if event.name == "found" and event.source == "shell"
+            }
             if not again and not planned:
                 return self.na("not exercised: nothing in this schedule ends a process")
             if keepers and again and not keepers & again:
@@ -92,7 +102,7 @@ class VoteIsDurable(Base):
 
 
 def _audit(
-    history: History, promise: Promise, group: str, node: str, events: list[Traced]
+    history: History, promise: Promise, group: str, node: str, events: Sequence[Traced]
 ) -> tuple[int, int, list[Finding]]:
     """(disks compared, disks that could not be read, findings: at most one a node)."""
     said = _Said()

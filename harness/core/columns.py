@@ -1,20 +1,20 @@
-"""Columns: one numpy array a field for the observations of a history.
+"""Columns: one numpy array a field, for observations and for what all trace events have.
 
-Guarantees: built once a history (``per_history``), in file order, words coded by one dictionary, integers only; an
-unknown value is -1 (-1 as a code: none). Out of scope: events of other types, of which there are fewer.
+Guarantees: in file order, words coded by one dictionary, integers only; an unknown value is -1 (-1 as a code: none).
+Out of scope: where they come from (``chunks``), and events of other types, of which there are fewer.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dethrone.harness.core.events import Observed
-from dethrone.harness.core.history import History, per_history
+from dethrone.harness.core.events import Observed, Traced
 
 Ints = NDArray[np.int64]
 Codes = NDArray[np.int32]
@@ -58,6 +58,7 @@ class ObservedColumns:
     """``Observed`` events. ``log_term``, ``log_index``, ``commit``: -1 where not reported."""
 
     seq: Ints
+    t: Ints
     lo: Ints
     hi: Ints
     group: Codes
@@ -95,25 +96,52 @@ class ObservedColumns:
         return _told_at_once(self)
 
 
-@dataclass(frozen=True, slots=True)
-class Columns:
-    """The columns of one history, and the dictionary of their words."""
+@dataclass(frozen=True, eq=False)
+class TracedColumns:
+    """What all ``Traced`` events have, without their data. ``shell``: whether the shell witnessed it."""
 
-    words: Dictionary
-    observed: ObservedColumns
+    seq: Ints
+    group: Codes
+    node: Codes
+    incarnation: Ints
+    n: Ints
+    name: Codes
+    term: Ints
+    shell: Bools
+
+    def __len__(self) -> int:
+        return len(self.seq)
 
 
-@per_history
-def columns(history: History) -> Columns:
-    """The columns of this history."""
-    words = Dictionary()
-    return Columns(words=words, observed=observed_columns(history.of(Observed), words))
+Table = TypeVar("Table", ObservedColumns, TracedColumns)
 
 
-def observed_columns(rows: list[Observed], words: Dictionary) -> ObservedColumns:
+def joined(kind: type[Table], parts: Sequence[Table]) -> Table:
+    """One table of several with the same dictionary, in this order; at least one."""
+    if len(parts) == 1:
+        return parts[0]
+    return kind(**{one.name: np.concatenate([getattr(part, one.name) for part in parts]) for one in fields(kind)})
+
+
+def traced_columns(rows: Sequence[Traced], words: Dictionary) -> TracedColumns:
+    """The columns of these trace events."""
+    return TracedColumns(
+        seq=ints([row.seq for row in rows]),
+        group=words.coded([row.group for row in rows]),
+        node=words.coded([row.node for row in rows]),
+        incarnation=ints([row.incarnation for row in rows]),
+        n=ints([row.n for row in rows]),
+        name=words.coded([row.name for row in rows]),
+        term=ints([row.term for row in rows]),
+        shell=np.array([row.source == "shell" for row in rows], dtype=np.bool_),
+    )
+
+
+def observed_columns(rows: Sequence[Observed], words: Dictionary) -> ObservedColumns:
     """The columns of these observations."""
     return ObservedColumns(
         seq=ints([row.seq for row in rows]),
+        t=ints([row.t for row in rows]),
         lo=ints([row.span.lo for row in rows]),
         hi=ints([row.span.hi for row in rows]),
         group=words.coded([row.group for row in rows]),

@@ -1,42 +1,82 @@
-"""The history of one run in memory, and how it is put together from its events, one after another.
+"""The history of one run, how it is put together from its events, and how views are folded out of it.
 
 Guarantees: a history is read up to the damage, which it names; one without its ``end`` record, or whose lines do not
 fit that record's count and digest, is never complete, so never judged ``pass``. Out of scope: files
-(``history_files``), writing them (``history_writer``) and columns (``columns``).
+(``history_files``), writing them (``history_writer``), columns (``columns``), and histories that are too long for
+memory (``long_history``).
 """
 
 from __future__ import annotations
 
 import functools
 import hashlib
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar
 
 import msgspec
 
+from dethrone.harness.core.chunks import Chunk, EventChunk
 from dethrone.harness.core.errors import HistoryError
 from dethrone.harness.core.events import SCHEMA, AnyEvent, Begin, End, Event
 
 E = TypeVar("E", bound=Event)
 T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 P = ParamSpec("P")
 _ENCODER = msgspec.json.Encoder()
 _DECODER = msgspec.json.Decoder(AnyEvent)
 MAX_EVENTS = 20_000_000
+BLOCK_EVENTS = 65_536
+"""Events whose lines have a digest of their own."""
+
+
+class Folding(Protocol[T_co]):
+    """A view in the making."""
+
+    def take(self, chunk: Chunk) -> None:
+        """Take the next part of the history."""
+
+    def done(self) -> T_co:
+        """The view; there is no more."""
+
+
+class View(Generic[T]):
+    """Something that checkers share and that is folded out of a history once, at the first request.
+
+    Call it with a history. ``History.fold`` makes several in one pass.
+    """
+
+    def __init__(self, start: Callable[[], Folding[T]]) -> None:
+        self.start = start
+
+    def __call__(self, history: History) -> T:
+        """The view of this history."""
+        history.fold((self,))
+        found: T = history.views[self]
+        return found
 
 
 class History:
     """A history in memory. ``damage``: what is wrong with the file, or None; ``complete``: it has its ``end``."""
 
-    def __init__(self, events: list[Any], *, damage: str | None = None) -> None:
-        self.events = events
+    def __init__(self, events: Sequence[Any], *, damage: str | None = None) -> None:
         self.damage = damage
         self.end: End | None = events[-1] if events and type(events[-1]) is End else None
-        self.complete = self.end is not None and damage is None
-        self._by_type: dict[type, list[Any]] | None = None
         self.cache: dict[str, Any] = {}
-        """Views that checkers share (columns, graphs), by the names of their makers: see ``per_history``."""
+        """What checkers share that needs no pass of its own, by the names of its makers: see ``per_history``."""
+        self.views: dict[View[Any], Any] = {}
+        self._events = events
+        self._chunk = EventChunk(events)
+
+    @property
+    def complete(self) -> bool:
+        """Whether it has its end, and all before it."""
+        return self.end is not None and self.damage is None
+
+    @property
+    def events(self) -> Sequence[Any]:
+        """All events, in file order."""
+        return self._events
 
     @property
     def begin(self) -> Begin:
@@ -48,16 +88,28 @@ class History:
 
     def of(self, kind: type[E]) -> list[E]:
         """All events of one type, in file order."""
-        if self._by_type is None:
-            by_type: dict[type, list[Any]] = defaultdict(list)
-            for event in self.events:
-                by_type[type(event)].append(event)
-            self._by_type = by_type
-        return self._by_type.get(kind, [])
+        return self._chunk.of(kind)
 
     def at(self, seq: int) -> Any:
         """The event with this ``seq``."""
         return self.events[seq]
+
+    def chunks(self) -> Iterator[Chunk]:
+        """All of it, part by part."""
+        yield self._chunk
+
+    def fold(self, views: Iterable[View[Any]]) -> None:
+        """Make those of these views that are not there yet, in one pass."""
+        missing = {view: view.start() for view in dict.fromkeys(views) if view not in self.views}
+        if not missing:
+            return
+        for chunk in self.chunks():
+            for folding in missing.values():
+                folding.take(chunk)
+        self.views.update({view: folding.done() for view, folding in missing.items()})
+
+    def prepare(self, views: Iterable[View[Any]]) -> None:
+        """Some of these views may be asked for: where a pass costs as much as reading, make them all in one."""
 
     def __len__(self) -> int:
         return len(self.events)
@@ -93,6 +145,33 @@ def line_of(event: Event) -> bytes:
     return _ENCODER.encode(event) + b"\n"
 
 
+class LineDigest:
+    """The digest that an ``end`` record holds: of the lines before it, or, if these are more than a block, of the
+    digests of their blocks, so that a block can be verified alone."""
+
+    def __init__(self) -> None:
+        self._blocks: list[bytes] = []
+        self._open = hashlib.blake2b(digest_size=16)
+        self._lines = 0
+
+    def add(self, lines: bytes, count: int) -> None:
+        """Add lines, ``count`` of them, all of one block."""
+        if self._lines == BLOCK_EVENTS:
+            self.block(self._open.hexdigest())
+            self._open, self._lines = hashlib.blake2b(digest_size=16), 0
+        self._open.update(lines)
+        self._lines += count
+
+    def block(self, digest: str) -> None:
+        """Add a block with this digest."""
+        self._blocks.append(bytes.fromhex(digest))
+
+    def value(self) -> str:
+        """The digest of all so far."""
+        blocks = [*self._blocks, self._open.digest()] if self._lines or not self._blocks else self._blocks
+        return blocks[0].hex() if len(blocks) == 1 else hashlib.blake2b(b"".join(blocks), digest_size=16).hexdigest()
+
+
 class Reading:
     """Events as they are read, up to the first damage; what is known of them afterwards.
 
@@ -107,7 +186,9 @@ class Reading:
         self.begin: Begin | None = None
         self.end: End | None = None
         self._line = 0
-        self._digest = hashlib.blake2b(digest_size=16)
+        self._digest = LineDigest()
+        self._flat = hashlib.blake2b(digest_size=16)
+        """The digest of all lines, as up to version 0.2."""
 
     def lines(self, lines: Iterable[bytes]) -> Iterator[Any]:
         """The events of these lines, each with its line end."""
@@ -174,11 +255,12 @@ class Reading:
         if self.count >= MAX_EVENTS:
             return self._damaged(f"more than {MAX_EVENTS} events; the rest was not read")
         if type(event) is End:
-            if event.count != self.count or event.digest != self._digest.hexdigest():
+            if event.count != self.count or event.digest not in (self._digest.value(), self._flat.hexdigest()):
                 return self._damaged("count or digest of the end record does not fit the lines before it")
             self.end = event
         else:
-            self._digest.update(line)
+            self._digest.add(line, 1)
+            self._flat.update(line)
         self.count += 1
         return True
 

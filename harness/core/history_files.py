@@ -23,10 +23,11 @@ from dethrone.harness.core import parquet, store
 from dethrone.harness.core.errors import HistoryError
 from dethrone.harness.core.events import End
 from dethrone.harness.core.files import open_regular
-from dethrone.harness.core.history import History, Reading, decode_line
+from dethrone.harness.core.history import BLOCK_EVENTS, History, LineDigest, Reading, decode_line, line_of
+from dethrone.harness.core.long_history import LongHistory, Part, are_whole
 
-SEGMENT_EVENTS = 65_536
-"""Events of a segment, and a few more: a batch is never divided."""
+SEGMENT_EVENTS = BLOCK_EVENTS
+"""Events of a segment; the last one has the ``end`` record besides."""
 
 LINE_MAX = 64 << 20
 """Bytes of one line."""
@@ -84,7 +85,45 @@ def run_of(history: Path) -> Path:
 
 
 def read_history(path: Path) -> History:
-    """Read a history. Damage is described, not raised; what is no history at all is a HistoryError."""
+    """Read a history. Damage is described, not raised; what is no history at all is a HistoryError.
+
+    A long one stays on disk.
+    """
+    return _long(path) or _in_memory(path)
+
+
+def _long(path: Path) -> LongHistory | None:
+    """The history as it is on disk, if it is in columns, at least in part, and whole."""
+    found = segments(path) if path.is_dir() else []
+    if len(found) < 2 or not found[0].sealed:
+        return None
+    try:
+        parts = [part for segment in found if (part := _part(segment)) is not None]
+        whole = len(parts) == len(found) and are_whole(parts)
+    except HistoryError:  # which reading event by event describes
+        return None
+    return LongHistory(parts, lambda: _in_memory(path)) if whole else None
+
+
+def _part(segment: Segment) -> Part | None:
+    if segment.sealed:
+        block = parquet.block_of(segment.path, segment.first)
+        return None if block is None else Part(segment.first, block.rows, segment.path, block.lines, block.groups)
+    with open_regular(segment.path) as file:
+        lines = list(_lines(file))
+    events = [decode_line(line) for line in lines]
+    return Part(segment.first, len(events), events, _digest(lines, events))
+
+
+def _digest(lines: Sequence[bytes], events: Sequence[Any]) -> str:
+    """The digest of the lines of a block."""
+    closed = bool(events) and type(events[-1]) is End
+    digest = LineDigest()
+    digest.add(b"".join(lines[:-1] if closed else lines), len(lines))
+    return digest.value()
+
+
+def _in_memory(path: Path) -> History:
     reading = Reading(str(path))
     events = list(stream(path, reading))
     reading.close()
@@ -140,6 +179,9 @@ def seal(place: Path, *, ended: bool) -> int:
     Nothing is lost: where lines are damaged, or columns cannot hold them (a number beyond 64 bits), they stay as they
     are. HistoryError: the disk refuses.
     """
+    if ended:
+        for stray in place.glob(".*.tmp"):  # of a sealer that ended with the writer
+            stray.unlink(missing_ok=True)
     done = 0
     found = segments(place)
     for at, segment in enumerate(found):
@@ -150,28 +192,35 @@ def seal(place: Path, *, ended: bool) -> int:
         last = at == len(found) - 1
         if last and not ended:
             break
-        events = _whole(segment, following=None if last else found[at + 1].first)
-        if events is None:
+        whole = _whole(segment, following=None if last else found[at + 1].first)
+        if whole is None:
             continue
+        events, digest = whole
         with contextlib.suppress(parquet.NumberTooLargeError):
-            parquet.write_events(events, segment.path.with_suffix(".parquet"))
+            parquet.write_events(events, segment.path.with_suffix(".parquet"), lines=digest)
             segment.path.unlink(missing_ok=True)
             done += 1
     return done
 
 
-def _whole(segment: Segment, *, following: int | None) -> Sequence[Any] | None:
-    """The events of a segment of lines; None if it is not whole. ``following``: where the next one begins."""
+def _whole(segment: Segment, *, following: int | None) -> tuple[Sequence[Any], str] | None:
+    """The events of a segment and the digest of its lines; None if it is not whole, or these are not canonical.
+
+    ``following``: where the next one begins.
+    """
     try:
         with open_regular(segment.path) as file:
-            events = [decode_line(line) for line in _lines(file) if line.endswith(b"\n")]
+            lines = [line for line in _lines(file) if line.endswith(b"\n")]
+        events = [decode_line(line) for line in lines]
     except (OSError, HistoryError):
+        return None
+    if any(line != line_of(event) for line, event in zip(lines, events, strict=True)):
         return None
     end = segment.first + len(events)
     if [event.seq for event in events] != list(range(segment.first, end)):
         return None
     closed = bool(events) and type(events[-1]) is End
-    return events if (closed if following is None else end == following) else None
+    return (events, _digest(lines, events)) if (closed if following is None else end == following) else None
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ writer waits for it; it ends with the writer, at the latest. Out of scope: the f
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import subprocess
 import sys
@@ -22,7 +21,7 @@ import msgspec
 from dethrone.harness.core.errors import HistoryError
 from dethrone.harness.core.events import End, Event
 from dethrone.harness.core.files import why_unwritten
-from dethrone.harness.core.history import line_of
+from dethrone.harness.core.history import BLOCK_EVENTS, LineDigest, line_of
 from dethrone.harness.core.history_files import SEGMENT_EVENTS, lines_path
 
 _ENCODER = msgspec.json.Encoder()
@@ -39,7 +38,7 @@ class HistoryWriter:
         self.place = place
         self.count = 0
         self._segment_events = segment_events
-        self._digest = hashlib.blake2b(digest_size=16)
+        self._digest = LineDigest()
         self._closed = False
         try:
             place.mkdir()
@@ -65,18 +64,21 @@ class HistoryWriter:
         if [event.seq for event in batch] != list(range(first, end)):
             wrong, due = next((event.seq, due) for due, event in enumerate(batch, first) if event.seq != due)
             raise ValueError(f"event seq {wrong} where {due} was expected")
-        if self.count >= self._full_at:
-            self._next_segment()
-        data = _ENCODER.encode_lines(batch)
-        self._append(data)
-        self.count = end
-        self._digest.update(data)
+        while self.count < end:
+            if self.count >= self._full_at:
+                self._next_segment()
+            until = min(end, self._full_at, self.count + BLOCK_EVENTS - self.count % BLOCK_EVENTS)
+            part = batch[self.count - first : until - first]
+            data = _ENCODER.encode_lines(part)
+            self._append(data)
+            self.count = until
+            self._digest.add(data, len(part))
         if self._sync:
             self._dirty.set()
 
     def end(self, *, t: int, reason: str) -> End:
         """Write the ``end`` record, fsync and close."""
-        record = End(seq=self.count, t=t, count=self.count, digest=self._digest.hexdigest(), reason=reason)
+        record = End(seq=self.count, t=t, count=self.count, digest=self._digest.value(), reason=reason)
         self._append(line_of(record))
         self.close()
         return record

@@ -11,7 +11,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from dethrone.harness.core.parquet import COLUMNS, DERIVED, SCHEMA_VERSION
+from dethrone.harness.core.parquet import SCHEMA_VERSION
+from dethrone.harness.core.rows import COLUMNS, DERIVED
 from dethrone.harness.pipeline import layout
 from dethrone.harness.pipeline.places import Place, scheme_of
 
@@ -43,7 +44,7 @@ def literal(url: str) -> str:
 def events(spark: SparkSession, place: Place, runs: Sequence[Mapping[str, Any]]) -> DataFrame:
     """All events of these runs (rows of the manifest: of each its ``path``, and its ``schema`` if that is known).
 
-    What newer files have in columns of their own (``parquet.DERIVED``) is found for older ones, too, in ``rest``: the
+    What newer files have in columns of their own (``rows.DERIVED``) is found for older ones, too, in ``rest``: the
     answer is the same, it only takes longer. So no caller has to ask how old a file is. ``last_ns`` is the exception:
     in an old file each event gives a lower bound of the run's length.
     """

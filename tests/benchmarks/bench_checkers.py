@@ -19,12 +19,13 @@ from dethrone.checkers.one_vote_per_term import polled_votes
 from dethrone.checkers.polled_falls import polled_falls
 from dethrone.harness.core import registry
 from dethrone.harness.core.clock import MS, Span
-from dethrone.harness.core.columns import Columns, Dictionary, ObservedColumns, columns
+from dethrone.harness.core.columns import Dictionary, ObservedColumns
 from dethrone.harness.core.events import SCHEMA, Begin, End, Observed
 from dethrone.harness.core.history import History
 from dethrone.harness.core.plan import Plan, WorkloadPlan
 from dethrone.harness.core.promise import Promise
 from dethrone.harness.core.schedule import Schedule
+from dethrone.harness.core.views import Columns, columns
 
 NODES = tuple(f"n{k}" for k in range(1, 6))
 EVERY = 100 * MS

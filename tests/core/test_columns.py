@@ -8,9 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dethrone.harness.core.clock import Span
-from dethrone.harness.core.columns import Dictionary, changes, columns, observed_columns
+from dethrone.harness.core.columns import Dictionary, changes, observed_columns
 from dethrone.harness.core.events import Observed
 from dethrone.harness.core.history import History
+from dethrone.harness.core.views import columns
 
 
 def poll(seq, node="n1", term=1, span=(0, 1), **fields):

@@ -139,7 +139,11 @@ def write_segments(place: Path, marks: int = 25, *, size: int = 10, end: bool = 
     writer.write([Begin(seq=0, t=0, schema=SCHEMA, system="raft", nodes=("n1",), seed=7)])
     for number in range(1, marks + 1):
         writer.write([Mark(seq=number, t=number, name="step", data={"step": number, "text": "ü\u2028"})])
-    until(lambda: len(list(place.glob("*.parquet"))) == marks // size, what="the full segments to be sealed")
+    sealed = {f"{first:012}.parquet" for first in range(0, marks // size * size, size)}
+    until(
+        lambda: {path.name for path in place.iterdir()} == {*sealed, f"{marks // size * size:012}.jsonl"},
+        what="the full segments to be sealed",
+    )
     if end:
         writer.end(t=100, reason="complete")
     else:

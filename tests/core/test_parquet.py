@@ -13,7 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from dethrone.harness.core.errors import HistoryError
 from dethrone.harness.core.history import History, decode_line
 from dethrone.harness.core.history_files import read_history
-from dethrone.harness.core.parquet import COLUMNS, DERIVED, SCHEMA_VERSION, read_parquet, write_parquet
+from dethrone.harness.core.parquet import SCHEMA_VERSION, read_parquet, write_parquet
+from dethrone.harness.core.rows import COLUMNS, DERIVED
 from tests.checkers.soup import soups
 from tests.checkers.stories import STORIES
 

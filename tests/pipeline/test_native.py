@@ -14,8 +14,9 @@ from dethrone.checkers.failover import ROUNDS as CHECKERS_ROUNDS
 from dethrone.harness.core.clock import MS, Span
 from dethrone.harness.core.events import SCHEMA, Begin, End, FaultEvent, Invoke, Mark, Observed, Return, Silent, Traced
 from dethrone.harness.core.history import History
-from dethrone.harness.core.parquet import DERIVED, SCHEMA_VERSION, write_parquet
+from dethrone.harness.core.parquet import SCHEMA_VERSION, write_parquet
 from dethrone.harness.core.rng import Rng
+from dethrone.harness.core.rows import DERIVED
 from dethrone.harness.pipeline import frames, layout, native
 from dethrone.harness.pipeline.places import LocalPlace
 from tests.pipeline import nights

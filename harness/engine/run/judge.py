@@ -50,6 +50,9 @@ def watching(checkers: Mapping[str, Checker], plan: Plan) -> list[Watcher]:
 def judge(history: History, plan: Plan, checkers: Mapping[str, Checker] | None = None) -> Judgement:
     """The verdicts of all checkers and what they come to."""
     checkers = load_checkers() if checkers is None else checkers
+    history.prepare(
+        view for name, checker in checkers.items() if plan.promise.owes(name) for view in getattr(checker, "views", ())
+    )
     verdicts = tuple(
         signed(_judge_one(name, checkers[name], history, plan), history, plan) for name in sorted(checkers)
     )

@@ -1,0 +1,168 @@
+"""The log of one node as its shell witnessed it, and what the node's memory held; entries that nodes share stand once.
+
+Guarantees: some fifty bytes an entry, however many nodes store it; a log with a gap is known behind the gap only. Out
+of scope: comparing logs (``replicas``).
+"""
+
+from __future__ import annotations
+
+import bisect
+from dataclasses import dataclass
+
+from dethrone.checkers.dense import Dense
+from dethrone.harness.core.events import Traced
+
+UNKNOWN = -1
+"""The hash of a prefix that is not known; ``hash`` never returns it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Regression:
+    """One node's commit or log went where it must not. ``seqs``: the events that show it."""
+
+    what: str
+    group: str
+    node: str
+    term: int
+    seqs: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderEnd:
+    """The log end (term, index) with which ``node`` became leader of ``term``: its last entry of an older term."""
+
+    group: str
+    node: str
+    term: int
+    end: tuple[int, int]
+    seq: int
+
+
+class Prefixes:
+    """All entries of one group's logs, each where it was stored first: by the node of the lowest rank."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+        """The group's nodes by their rank: in order of appearance."""
+        self._terms: dict[int, Dense] = {}
+
+    def get(self, index: int, term: int) -> tuple[int, ...] | None:
+        """(hash of the prefix, hash of the payload, seq, rank) of the entry of this term at this index."""
+        rows = self._terms.get(term)
+        return None if rows is None else rows.get(index)
+
+    def put(self, index: int, term: int, row: tuple[int, ...]) -> None:
+        """Store it."""
+        rows = self._terms.get(term)
+        if rows is None:
+            rows = self._terms[term] = Dense(4)
+        rows.put(index, row)
+
+
+class Log:
+    """One node's log, as far as it is known: entries behind ``offset``; what others store, too, is looked up there."""
+
+    def __init__(self, prefixes: Prefixes) -> None:
+        self._prefixes = prefixes
+        self._reset(0)
+
+    def _reset(self, offset: int) -> None:
+        self.offset = self.end = offset
+        """``end``: the last index."""
+        self._last = 0 if offset == 0 else UNKNOWN
+        """The hash of the whole log."""
+        self._starts: list[int] = []
+        self._terms: list[int] = []
+        """Where each stretch of entries of one term begins, and that term."""
+        self._own: dict[int, tuple[int, int]] = {}
+        """Index → (hash of the prefix, hash of the payload) where another entry stands first in ``prefixes``."""
+
+    def term(self, index: int) -> int:
+        """The term of an entry that is there."""
+        return self._terms[bisect.bisect_right(self._starts, index) - 1]
+
+    def at(self, index: int) -> tuple[int, int, int] | None:
+        """(term, hash of the payload, hash of the prefix) of this entry, if known."""
+        if not self.offset < index <= self.end:
+            return None
+        term = self.term(index)
+        own = self._own.get(index) if self._own else None
+        if own is not None:
+            return term, own[1], own[0]
+        row = self._prefixes.get(index, term)
+        return None if row is None else (term, row[1], UNKNOWN if self.offset else row[0])
+
+    def last_before(self, term: int) -> tuple[int, int]:
+        """(term, index) of the last entry of an older term; (0, 0): there is none."""
+        end = self.end
+        for start, held in zip(reversed(self._starts), reversed(self._terms), strict=True):
+            if held < term:
+                return held, end
+            end = start - 1
+        return 0, 0
+
+    def cut(self, start: int) -> None:
+        """Drop everything from this index on."""
+        if start > self.end:
+            return
+        self.end = max(self.offset, start - 1)
+        keep = bisect.bisect_right(self._starts, self.end)
+        del self._starts[keep:], self._terms[keep:]
+        self._own = {index: own for index, own in self._own.items() if index <= self.end}
+        before = self.at(self.end)
+        self._last = (0 if self.offset == 0 else UNKNOWN) if before is None else before[2]
+
+    def put(self, index: int, term: int, payload: int) -> int:
+        """Store an entry, which is not there yet; a gap makes everything before it unknown. The hash of its prefix."""
+        if index <= self.offset or index > self.end + 1:
+            self._reset(index - 1)
+        elif index <= self.end:
+            self.cut(index)
+        if not self._terms or self._terms[-1] != term:
+            self._starts.append(index)
+            self._terms.append(term)
+        self.end = index
+        if self._last != UNKNOWN:
+            self._last = hash((self._last, term, payload))
+        return self._last
+
+    def keep(self, index: int, roll: int, payload: int) -> None:
+        """This entry differs from the one that stands first in ``prefixes``."""
+        self._own[index] = roll, payload
+
+
+class Replica:
+    """One node: its log, and what its memory holds."""
+
+    def __init__(self, group: str, node: str, rank: int, prefixes: Prefixes) -> None:
+        self.group, self.node, self.rank = group, node, rank
+        self.log = Log(prefixes)
+        self.incarnation: int | None = None
+        self.regressions: list[Regression] = []
+        self.ends: list[LeaderEnd] = []
+        self.forget_memory()
+
+    def forget_memory(self) -> None:
+        """A new incarnation begins."""
+        self.known = False
+        """Whether anything of the log was witnessed in this incarnation."""
+        self.led: set[int] = set()
+        self.told: tuple[int, int] | None = None
+        """The core's last commit: (index, seq)."""
+        self.pinned = 0
+        self.pin_seq = -1
+        self.pending: tuple[int, Traced] | None = None
+        self.leading: tuple[int, Traced] | None = None
+        """A leader's commit that its own log has not reached yet."""
+        self.own_term: int | None = None
+        self.truncated: list[tuple[int, int, Traced]] = []
+        """Truncations while it led, if its next own term is the same: (place among the regressions, term, event)."""
+
+    def regressed(self, event: Traced, what: str, *seqs: int, term: int | None = None) -> None:
+        """Note a regression."""
+        at = event.term if term is None else term
+        self.regressions.append(Regression(what, event.group, event.node, at, seqs))
+
+    def broke_its_commit(self, event: Traced, what: str) -> None:
+        """Note that it gave up an entry that it had committed."""
+        self.regressed(event, what, *((self.pin_seq,) if self.pin_seq >= 0 else ()), event.seq)

@@ -1,0 +1,323 @@
+"""Parts of a history in their order, which views are folded out of, without an object for each event.
+
+Two forms answer alike: events in memory (``EventChunk``) and columns (``RowChunk``), which make objects of those
+events only that are asked for. Guarantees: events in the order of the history, but the trace events of a node in its
+own order, ``(incarnation, n)``. Rows cannot be put in order, so that which makes chunks of rows sees to it (``Order``).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import cached_property
+from itertools import pairwise
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, get_args
+
+import numpy as np
+
+from dethrone.harness.core import rows
+from dethrone.harness.core.columns import (
+    Bools,
+    Codes,
+    Dictionary,
+    Ints,
+    ObservedColumns,
+    TracedColumns,
+    changes,
+    observed_columns,
+    traced_columns,
+)
+from dethrone.harness.core.errors import HistoryError
+from dethrone.harness.core.events import AnyEvent, Event, Observed, Traced
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+E = TypeVar("E", bound=Event)
+TYPES: Mapping[str, type[Event]] = {str(kind.__struct_config__.tag): kind for kind in get_args(AnyEvent)}
+_OWN_ORDER = attrgetter("incarnation", "n")
+_SEQ = attrgetter("seq")
+_SHORT_MAX = 2**31 - 1
+
+
+class Chunk(Protocol):
+    """Consecutive events of a history."""
+
+    def kinds(self) -> Collection[type]:
+        """Their types."""
+
+    def of(self, kind: type[E]) -> Sequence[E]:
+        """Those of one type."""
+
+    def traced(self, names: Collection[str]) -> Sequence[Traced]:
+        """Trace events with one of these names."""
+
+    def traced_at(self, places: Iterable[int]) -> Sequence[Traced]:
+        """Trace events by their places in ``table``."""
+
+    @property
+    def words(self) -> Dictionary:
+        """The words of ``table``."""
+
+    @property
+    def table(self) -> TracedColumns:
+        """The columns of all trace events."""
+
+    def observed_columns(self, words: Dictionary) -> ObservedColumns:
+        """The columns of all observations."""
+
+    @property
+    def last_ns(self) -> int:
+        """The largest ``t``; 0 without an event."""
+
+
+class EventChunk:
+    """Events in memory."""
+
+    def __init__(self, events: Sequence[Any]) -> None:
+        self._events = events
+
+    @cached_property
+    def by_type(self) -> dict[type, list[Any]]:
+        """Type → its events."""
+        found: dict[type, list[Any]] = defaultdict(list)
+        for event in self._events:
+            found[type(event)].append(event)
+        return found
+
+    @cached_property
+    def _traced(self) -> list[Traced]:
+        return in_own_order(self.by_type.get(Traced, []))
+
+    @cached_property
+    def _by_name(self) -> dict[str, list[Traced]]:
+        found: dict[str, list[Traced]] = defaultdict(list)
+        for event in self._traced:
+            found[event.name].append(event)
+        return found
+
+    def kinds(self) -> Collection[type]:
+        """See ``Chunk``."""
+        return self.by_type.keys()
+
+    def of(self, kind: type[E]) -> list[E]:
+        """See ``Chunk``."""
+        return self.by_type.get(kind, [])
+
+    def traced(self, names: Collection[str]) -> list[Traced]:
+        """See ``Chunk``."""
+        held = [name for name in names if name in self._by_name]
+        if len(held) < 2:
+            return self._by_name[held[0]] if held else []
+        wanted = frozenset(held)
+        return [event for event in self._traced if event.name in wanted]
+
+    def traced_at(self, places: Iterable[int]) -> list[Traced]:
+        """See ``Chunk``."""
+        return [self._traced[place] for place in places]
+
+    @cached_property
+    def words(self) -> Dictionary:
+        """See ``Chunk``."""
+        return Dictionary()
+
+    @cached_property
+    def table(self) -> TracedColumns:
+        """See ``Chunk``."""
+        return traced_columns(self._traced, self.words)
+
+    def observed_columns(self, words: Dictionary) -> ObservedColumns:
+        """See ``Chunk``."""
+        return observed_columns(self.of(Observed), words)
+
+    @cached_property
+    def last_ns(self) -> int:
+        """See ``Chunk``."""
+        return max((event.t for event in self._events), default=0)
+
+
+def in_own_order(traced: list[Traced]) -> list[Traced]:
+    """The same events; those of each node take the places that it has, in its own order."""
+    last: dict[tuple[str, str], tuple[int, int]] = {}
+    for event in traced:
+        who, at = (event.group, event.node), (event.incarnation, event.n)
+        if at < last.get(who, at):
+            break
+        last[who] = at
+    else:
+        return traced
+    places: dict[tuple[str, str], list[int]] = defaultdict(list)
+    for place, event in enumerate(traced):
+        places[event.group, event.node].append(place)
+    out = list(traced)
+    for mine in places.values():
+        for place, event in zip(mine, sorted((traced[place] for place in mine), key=_OWN_ORDER), strict=True):
+            out[place] = event
+    return out
+
+
+class RowChunk:
+    """Events in columns: a batch whose words are dictionaries (``rows.WORDS``)."""
+
+    def __init__(self, batch: pa.RecordBatch) -> None:
+        self._batch = batch
+        self._made: dict[type, Sequence[Any]] = {}
+        self._named: dict[str, list[Traced]] = {}
+
+    def kinds(self) -> Collection[type]:
+        """See ``Chunk``."""
+        tags = self._batch.column("type")
+        held = set(np.unique(self._code_column(tags)).tolist())
+        return [TYPES[tag] for code, tag in enumerate(tags.dictionary.to_pylist()) if code in held]
+
+    def of(self, kind: type[E]) -> Sequence[E]:
+        """See ``Chunk``."""
+        if kind not in self._made:
+            mask = self._is("type", str(kind.__struct_config__.tag))
+            self._made[kind] = self._events(np.flatnonzero(mask))
+        return self._made[kind]
+
+    def traced(self, names: Collection[str]) -> Sequence[Traced]:
+        """See ``Chunk``."""
+        fresh = [name for name in names if name not in self._named]
+        if fresh:
+            for name in fresh:
+                self._named[name] = []
+            mask = np.zeros(len(self._batch), dtype=np.bool_)
+            for name in fresh:
+                mask |= self._is("name", name)
+            for event in self._events(np.flatnonzero(mask & self._all_traced)):
+                self._named[event.name].append(event)
+        parts = [self._named[name] for name in names if self._named[name]]
+        if len(parts) < 2:
+            return parts[0] if parts else ()
+        return sorted((event for part in parts for event in part), key=_SEQ)
+
+    def traced_at(self, places: Iterable[int]) -> Sequence[Traced]:
+        """See ``Chunk``."""
+        return self._events(np.flatnonzero(self._all_traced)[np.asarray(list(places), dtype=np.int64)])
+
+    @cached_property
+    def words(self) -> Dictionary:
+        """See ``Chunk``."""
+        return Dictionary()
+
+    @cached_property
+    def table(self) -> TracedColumns:
+        """See ``Chunk``."""
+        mask, words = self._all_traced, self.words
+        return TracedColumns(
+            seq=self._numbers("seq", mask),
+            group=self._codes("group", mask, words),
+            node=self._codes("node", mask, words),
+            incarnation=self._numbers("incarnation", mask),
+            n=self._numbers("n", mask),
+            name=self._codes("name", mask, words),
+            term=self._numbers("term", mask),
+            shell=self._is("source", "shell")[mask],
+        )
+
+    def observed_columns(self, words: Dictionary) -> ObservedColumns:
+        """See ``Chunk``."""
+        mask = self._is("type", "observed")
+        return ObservedColumns(
+            seq=self._numbers("seq", mask),
+            t=self._numbers("t", mask),
+            lo=self._numbers("lo", mask),
+            hi=self._numbers("hi", mask),
+            group=self._codes("group", mask, words),
+            node=self._codes("node", mask, words),
+            incarnation=np.clip(self._numbers("incarnation", mask), -_SHORT_MAX, _SHORT_MAX).astype(np.int32),
+            role=self._codes("role", mask, words),
+            leads=self._flags("leads", mask),
+            term=self._numbers("term", mask),
+            leader=self._codes("leader", mask, words),
+            voted_for=self._codes("voted_for", mask, words),
+            log_term=self._numbers("log_term", mask),
+            log_index=self._numbers("log_index", mask),
+            commit=self._numbers("commit", mask),
+            atomic=self._flags("atomic", mask),
+        )
+
+    @property
+    def last_ns(self) -> int:
+        """See ``Chunk``."""
+        times = self._batch.column("t").to_numpy()
+        return int(times.max()) if len(times) else 0
+
+    @cached_property
+    def _all_traced(self) -> Bools:
+        return self._is("type", "traced")
+
+    def _is(self, column: str, word: str) -> Bools:
+        coded = self._batch.column(column)
+        held = coded.dictionary.to_pylist()
+        if word not in held:
+            return np.zeros(len(self._batch), dtype=np.bool_)
+        mask: Bools = self._code_column(coded) == held.index(word)
+        return mask
+
+    def _events(self, places: Ints) -> Sequence[Any]:
+        """The events of these rows. HistoryError: one is none."""
+        if not len(places):
+            return ()
+        try:
+            return list(rows.events_of(self._batch.take(_indices(places))))
+        except rows.NOT_EVENTS as error:
+            raise HistoryError(f"a row is not an event: {error}") from error
+
+    def _numbers(self, column: str, mask: Bools) -> Ints:
+        values: Ints = self._batch.column(column).fill_null(-1).to_numpy()[mask]
+        return values
+
+    def _flags(self, column: str, mask: Bools) -> Bools:
+        values: Bools = self._batch.column(column).fill_null(fill_value=False).to_numpy(zero_copy_only=False)[mask]
+        return values
+
+    def _codes(self, column: str, mask: Bools, words: Dictionary) -> Codes:
+        coded = self._batch.column(column)
+        table = np.array([*map(words.code, coded.dictionary.to_pylist()), -1], dtype=np.int32)
+        codes: Codes = table[self._code_column(coded)[mask]]
+        return codes
+
+    def _code_column(self, coded: Any) -> Codes:
+        codes: Codes = coded.indices.fill_null(-1).to_numpy()
+        return codes
+
+
+def _indices(places: Ints) -> Any:
+    import pyarrow as pa
+
+    return pa.array(places)
+
+
+class Order:
+    """Whether the trace events of every node come in its own order, chunk after chunk."""
+
+    def __init__(self) -> None:
+        self._last: dict[tuple[str, str], tuple[int, int]] = {}
+        """(group, node) → (incarnation, n) of its last event."""
+
+    def keeps(self, chunk: Chunk) -> bool:
+        """Whether this chunk keeps it."""
+        for who, places in by_node(chunk):
+            life, n = chunk.table.incarnation[places], chunk.table.n[places]
+            first = self._last.get(who, (int(life[0]), int(n[0])))
+            life, n = np.append(first[0], life), np.append(first[1], n)
+            if bool(np.any((life[1:] < life[:-1]) | ((life[1:] == life[:-1]) & (n[1:] < n[:-1])))):
+                return False
+            self._last[who] = int(life[-1]), int(n[-1])
+        return True
+
+
+def by_node(chunk: Chunk, among: Bools | None = None) -> list[tuple[tuple[str, str], Ints]]:
+    """(group, node) → the places of its trace events in ``chunk.table``; ``among``: of these rows only."""
+    table, word = chunk.table, chunk.words.word
+    rows_in = np.arange(len(table)) if among is None else np.flatnonzero(among)
+    who = table.group[rows_in].astype(np.int64) * len(chunk.words) + table.node[rows_in]
+    order = np.argsort(who, kind="stable")
+    bounds = [*changes(who[order]).tolist(), len(order)]
+    parts = [rows_in[order[lo:hi]] for lo, hi in pairwise(bounds)]
+    parts.sort(key=lambda places: int(places[0]))
+    return [((word(int(table.group[at[0]])) or "", word(int(table.node[at[0]])) or ""), at) for at in parts]

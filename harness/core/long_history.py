@@ -1,0 +1,196 @@
+"""A history that is too long for memory: read part by part, at each request.
+
+Guarantees: it is the same history as the one in memory, event by event; whole, since its count and digest fit its
+``end`` record, and page checksums are verified while it is read. What cannot be read so is read into memory: a history
+without its end, with damage, of an older form, or in which a node's trace is out of order. Rare kinds of events stay in
+memory; the others are read again when they are asked for.
+"""
+
+from __future__ import annotations
+
+import bisect
+import contextlib
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+from dethrone.harness.core import parquet, rows
+from dethrone.harness.core.chunks import Chunk, EventChunk, Order
+from dethrone.harness.core.errors import HistoryError
+from dethrone.harness.core.events import SCHEMA, Begin, End, Event, Invoke, Observed, Return, Traced
+from dethrone.harness.core.history import BLOCK_EVENTS, History, LineDigest, View
+from dethrone.harness.core.views import columns
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+E = TypeVar("E", bound=Event)
+TABLES_MAX = 8
+"""Row groups that stay in memory for single events."""
+FREQUENT = frozenset({Invoke, Observed, Return, Traced})
+"""Types of most events, which are not kept."""
+
+
+class Part(NamedTuple):
+    """Consecutive events from ``first`` on: a file of columns, or events that are in memory.
+
+    ``lines``: the digest of their lines; ``groups``: where the row groups of a file begin.
+    """
+
+    first: int
+    size: int
+    source: Path | Sequence[Any]
+    lines: str
+    groups: tuple[int, ...] = ()
+
+    def chunks(self) -> Iterator[Chunk]:
+        """All of it."""
+        if isinstance(self.source, Path):
+            yield from parquet.chunks_of(self.source)
+        else:
+            yield EventChunk(self.source)
+
+
+class _Rare:
+    """The fold of what stays in memory."""
+
+    def __init__(self) -> None:
+        self._found: dict[type, list[Any]] = defaultdict(list)
+        self._order = Order()
+        self._ordered = True
+
+    def take(self, chunk: Chunk) -> None:
+        """Take the next part."""
+        self._ordered = self._ordered and self._order.keeps(chunk)
+        for kind in chunk.kinds():
+            if kind not in FREQUENT:
+                self._found[kind] += chunk.of(kind)
+
+    def done(self) -> dict[type, list[Any]] | None:
+        """Type → its events; None: a node's trace is out of order."""
+        return self._found if self._ordered else None
+
+
+_rare: View[dict[type, list[Any]] | None] = View(_Rare)
+
+
+class LongHistory(History):
+    """See the module. ``slowly`` reads it into memory."""
+
+    def __init__(self, parts: Sequence[Part], slowly: Callable[[], History]) -> None:
+        super().__init__(())
+        self._parts = parts
+        self._tables: dict[tuple[Path, int], Any] = {}
+        """Row groups that single events were read from."""
+        self._slowly = slowly
+        self._kept: dict[type, list[Any]] = {}
+        self._firsts = [part.first for part in parts]
+        self._count = parts[-1].first + parts[-1].size
+        self._whole: History | None = None
+        """The same in memory, once it turned out that it must be there."""
+        self.end = self.at(self._count - 1)
+
+    @property
+    def events(self) -> Sequence[Any]:
+        """All events, in memory."""
+        return self._in_memory().events
+
+    @property
+    def begin(self) -> Begin:
+        """The first record."""
+        first: Begin = self.at(0)
+        return first
+
+    def of(self, kind: type[E]) -> list[E]:
+        """All events of one type, in file order; those of frequent types are read from disk."""
+        if self._whole is None and kind not in FREQUENT:
+            kept = _rare(self)
+            if kept is not None:
+                return kept.get(kind, [])
+        if self._whole is not None:
+            return self._whole.of(kind)
+        if kind is Observed:
+            return list(columns(self).rows())  # type: ignore[arg-type]
+        if kind not in self._kept:
+            self._kept[kind] = [event for chunk in self.chunks() for event in chunk.of(kind)]
+        found: list[E] = self._kept[kind]
+        return found
+
+    def at(self, seq: int) -> Any:
+        """The event with this ``seq``."""
+        if self._whole is not None:
+            return self._whole.at(seq)
+        seq = range(self._count)[seq]
+        part = self._parts[bisect.bisect_right(self._firsts, seq) - 1]
+        if not isinstance(part.source, Path):
+            return part.source[seq - part.first]
+        place = seq - part.first
+        group = bisect.bisect_right(part.groups, place) - 1
+        if (part.source, group) not in self._tables:
+            if len(self._tables) >= TABLES_MAX:
+                del self._tables[next(iter(self._tables))]
+            self._tables[part.source, group] = parquet.group_at(part.source, group)
+        row = self._tables[part.source, group].slice(place - part.groups[group], 1)
+        return rows.event_of(row.to_pylist()[0])
+
+    def chunks(self) -> Iterator[Chunk]:
+        """All of it, part by part."""
+        if self._whole is not None:
+            yield from self._whole.chunks()
+            return
+        for part in self._parts:
+            yield from part.chunks()
+
+    def prepare(self, views: Iterable[View[Any]]) -> None:
+        """Make these views in one pass. A view that cannot be made raises its error when a checker asks for it."""
+        with contextlib.suppress(Exception):
+            self.fold(views)
+
+    def fold(self, views: Iterable[View[Any]]) -> None:
+        """Make those of these views that are not there yet, in one pass."""
+        wanted = tuple(views)
+        if self._whole is None:
+            try:
+                super().fold((_rare, *wanted))
+            except HistoryError:  # it was whole when it was opened
+                self.views.clear()
+                self._in_memory()
+            if self.views.get(_rare) is None and self._whole is None:
+                self.views.clear()
+                self._in_memory()
+        super().fold(wanted)
+
+    def __len__(self) -> int:
+        return self._count if self._whole is None else len(self._whole)
+
+    def __iter__(self) -> Iterator[Any]:
+        if self._whole is not None:
+            yield from self._whole
+            return
+        for part in self._parts:
+            yield from parquet.stored_events(part.source)[1] if isinstance(part.source, Path) else part.source
+
+    def _in_memory(self) -> History:
+        if self._whole is None:
+            self._whole = self._slowly()
+            self.end, self.damage = self._whole.end, self._whole.damage
+        return self._whole
+
+
+def are_whole(parts: Sequence[Part]) -> bool:
+    """Whether these are all events of one history, in blocks, that fit its ``end`` record."""
+    digest, count = LineDigest(), 0
+    for part in parts:
+        if part.first != count or part.first % BLOCK_EVENTS or not part.size or not part.lines:
+            return False
+        digest.block(part.lines)
+        count += part.size
+    begin, end = (_event(part, place) for part, place in ((parts[0], 0), (parts[-1], -1)))
+    if type(begin) is not Begin or begin.schema > SCHEMA or type(end) is not End:
+        return False
+    return bool(end.count == count - 1 and end.digest == digest.value())
+
+
+def _event(part: Part, place: int) -> Any:
+    return parquet.event_at(part.source, place) if isinstance(part.source, Path) else part.source[place]

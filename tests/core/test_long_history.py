@@ -1,0 +1,121 @@
+"""A history that stays on disk: the same events, views and verdicts as the one in memory."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from dethrone.harness.core import history_files, store
+from dethrone.harness.core.clock import SECOND
+from dethrone.harness.core.events import Begin, End, Invoke, Mark, NodeProcess, Observed, Return, Traced
+from dethrone.harness.core.history import BLOCK_EVENTS, History
+from dethrone.harness.core.history_files import read_history, seal
+from dethrone.harness.core.long_history import LongHistory
+from dethrone.harness.core.plan import Plan
+from dethrone.harness.engine.run.judge import judge
+from dethrone.harness.engine.run.listener import Silence
+from dethrone.harness.engine.run.options import RunOptions
+from dethrone.harness.engine.run.planning import draft
+from dethrone.harness.engine.run.virtual_run import VirtualRun
+
+pytestmark = pytest.mark.slow
+
+
+def simulated(place: Path, *, variant: str | None = None) -> tuple[Path, Plan]:
+    """A run directory with a history of more than a block, as a run leaves it."""
+    options = RunOptions(
+        system="raft",
+        backend="sim",
+        seed=3,
+        time_limit_ns=75 * SECOND,
+        rate_per_s=60,
+        variant=variant,
+        faults=("partition", "kill", "pause", "clock"),
+        stop_at_first_failure=False,
+    )
+    drafted = draft(options, seed=3)
+    place.mkdir()
+    run = VirtualRun(options, drafted, place, Silence(), run_id="long", checkers={})
+    run.direct()
+    seal(place / store.HISTORY, ended=True)
+    return place / store.HISTORY, drafted.plan
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory) -> tuple[Path, Plan]:
+    return simulated(tmp_path_factory.mktemp("long") / "run")
+
+
+@pytest.fixture
+def copied(sound, tmp_path) -> Path:
+    place = tmp_path / store.HISTORY
+    shutil.copytree(sound[0], place)
+    return place
+
+
+def in_memory(place: Path) -> History:
+    return history_files._in_memory(place)
+
+
+def test_a_long_history_is_the_same_events_read_one_by_one_by_type_and_by_seq(sound):
+    long, whole = read_history(sound[0]), in_memory(sound[0])
+    assert isinstance(long, LongHistory)
+    assert len(long) == len(whole) > BLOCK_EVENTS
+    assert list(long) == list(whole)
+    for kind in (Begin, Invoke, Mark, NodeProcess, Observed, Return, Traced):
+        assert long.of(kind) == whole.of(kind)
+    assert sorted(path.suffix for path in sound[0].iterdir()) == [".parquet"] * 2, "no sealer left anything behind"
+    for seq in (0, 1, 777, BLOCK_EVENTS - 1, BLOCK_EVENTS, len(whole) - 1, -1):
+        assert long.at(seq) == whole.at(seq)
+    assert (long.complete, long.damage, long.begin, long.end) == (True, None, whole.begin, whole.end)
+    assert type(long.end) is End
+
+
+@pytest.mark.parametrize("variant", [None, "45-acks-after-local-append"])
+def test_verdicts_and_findings_on_a_long_history_are_those_on_the_one_in_memory(variant, sound, tmp_path):
+    place, plan = sound if variant is None else simulated(tmp_path / "run", variant=variant)
+    long = read_history(place)
+    assert isinstance(long, LongHistory)
+    found, expected = judge(long, plan), judge(in_memory(place), plan)
+    assert found == expected
+    assert found.outcome == ("pass" if variant is None else "fail")
+
+
+def test_a_segment_that_is_not_sealed_yet_is_a_part_of_it(copied, sound):
+    last = max(copied.iterdir())
+    events = list(in_memory(sound[0]))[BLOCK_EVENTS:]
+    last.unlink()
+    lines = last.with_suffix(".jsonl")
+    lines.write_bytes(b"".join(map(history_files.line_of, events)))
+    long = read_history(copied)
+    assert isinstance(long, LongHistory)
+    assert list(long) == list(in_memory(sound[0]))
+
+
+def test_a_byte_that_changes_after_it_was_opened_is_found_while_it_is_read(copied, sound):
+    long = read_history(copied)
+    assert isinstance(long, LongHistory)
+    first = min(copied.glob("*.parquet"))
+    raw = bytearray(first.read_bytes())
+    raw[len(raw) // 2] ^= 0xFF
+    first.write_bytes(raw)
+    assert judge(long, sound[1]).outcome == "unknown"
+    assert long.damage is not None
+
+
+@pytest.mark.parametrize("hurt", ["missing", "shorter", "another"])
+def test_what_does_not_fit_its_end_is_read_event_by_event_and_never_complete(hurt, copied, tmp_path):
+    first, second = sorted(copied.iterdir())[:2]
+    if hurt == "missing":
+        second.unlink()
+    elif hurt == "shorter":
+        second.write_bytes(second.read_bytes()[:-1000])
+    else:
+        other, _ = simulated(tmp_path / "other", variant="plain-never-truncates")
+        shutil.copy(other / first.name, first)
+    found = read_history(copied)
+    assert not isinstance(found, LongHistory)
+    assert found.damage is not None
+    assert not found.complete
