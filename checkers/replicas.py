@@ -18,16 +18,18 @@ import msgspec
 
 from dethrone.checkers.base import votes_needed
 from dethrone.checkers.dense import Dense
-from dethrone.checkers.facts import election, elections
+from dethrone.checkers.facts import elections
 from dethrone.checkers.members import configurations
 from dethrone.checkers.stored_logs import UNKNOWN, LeaderEnd, Prefixes, Regression, Replica
-from dethrone.harness.core.chunks import Chunk
-from dethrone.harness.core.events import Return, Traced
+from dethrone.harness.core.chunks import Chunk, Note
+from dethrone.harness.core.events import Return
 from dethrone.harness.core.history import History, View
 from dethrone.harness.core.plan import Plan
 from dethrone.harness.core.promise import Promise
 
 LOGS = frozenset({"elected", "commit", "log_append", "log_truncate", "acked"})
+INDEXED = frozenset({"commit", "acked", "vote", "persisted"})
+"""Events of which the index is all that is read of their data, if they name one."""
 LAST = 2**62
 """The rank of what came last."""
 OWN_TERM = frozenset({"vote", "elected", "acked", "persisted", "commit"})
@@ -66,6 +68,14 @@ class Known:
     def __init__(self) -> None:
         self.count = 0
         self._best: dict[tuple[str, int], tuple[tuple[int, int, int], Committed]] = {}
+
+    def further(self, group: str, term: int, order: tuple[int, int, int]) -> bool:
+        """Whether (entry term, index, -rank) is further than all that is known of this term. If not, it is counted."""
+        best = self._best.get((group, term))
+        if best is None or order > best[0]:
+            return True
+        self.count += 1
+        return False
 
     def add(self, one: Committed, *, rank: int = 0) -> None:
         """One more. Of two as far that of the lower rank stays, then the first."""
@@ -121,7 +131,7 @@ class _Replayer:
 
     def take(self, chunk: Chunk) -> None:
         """Take the next part of the history."""
-        for event in chunk.traced(LOGS | OWN_TERM):
+        for event in chunk.notes(LOGS | OWN_TERM, INDEXED):
             replica = self._replicas.get((event.group, event.node))
             if replica is None:
                 names = self._groups[event.group].names
@@ -130,11 +140,11 @@ class _Replayer:
                 names.append(event.node)
             self._event(replica, event)
 
-    def _event(self, replica: Replica, event: Traced) -> None:
+    def _event(self, replica: Replica, event: Note) -> None:
         if event.incarnation != replica.incarnation:
             replica.incarnation = event.incarnation
             replica.forget_memory()
-        name, shell = event.name, event.source == "shell"
+        name, shell = event.name, event.shell
         if replica.truncated and shell and name in OWN_TERM:
             self._still_led(replica, event.term)
         if name == "elected":
@@ -150,17 +160,16 @@ class _Replayer:
         if shell and name in OWN_TERM:
             replica.own_term = event.term
 
-    def _elected(self, replica: Replica, event: Traced) -> None:
-        fact = election(event)
-        if fact is None:
+    def _elected(self, replica: Replica, event: Note) -> None:
+        if event.term <= 0:
             return
-        replica.led.add(fact.term)
+        replica.led.add(event.term)
         if replica.known and not replica.log.offset:
-            end = replica.log.last_before(fact.term)
-            replica.ends.append(LeaderEnd(fact.group, fact.node, fact.term, end, event.seq))
+            end = replica.log.last_before(event.term)
+            replica.ends.append(LeaderEnd(event.group, event.node, event.term, end, event.seq))
 
-    def _append(self, replica: Replica, event: Traced) -> None:
-        entries = event.data.get("entries")
+    def _append(self, replica: Replica, event: Note) -> None:
+        entries = (event.data or {}).get("entries")
         if not isinstance(entries, list | tuple):
             return
         replica.known = True
@@ -176,7 +185,7 @@ class _Replayer:
             replica.leading = None
             self._pin(replica, index, commit, leader=True)
 
-    def _entry(self, replica: Replica, event: Traced, index: int, term: int, payload: int) -> None:
+    def _entry(self, replica: Replica, event: Note, index: int, term: int, payload: int) -> None:
         log, roll = replica.log, UNKNOWN
         before = log.at(index) if index <= log.end else None
         if before is not None and before[:2] == (term, payload):
@@ -189,11 +198,14 @@ class _Replayer:
             last = self._own.get((replica.group, replica.node, term))
             if last is None or index > last[0]:  # not what it got back as a follower
                 self._own[replica.group, replica.node, term] = (index, event.seq)
-        self._compare(replica, index, term, (roll, payload, event.seq, replica.rank))
+        if roll != UNKNOWN and replica.prefixes.same(index, term, roll, replica.rank):
+            self._compared += 1  # nearly always
+        else:
+            self._compare(replica, index, term, (roll, payload, event.seq, replica.rank))
 
     def _compare(self, replica: Replica, index: int, term: int, mine: tuple[int, int, int, int]) -> None:
         """An entry of this term at this index: the same as the first stored one?"""
-        prefixes = self._groups[replica.group]
+        prefixes = replica.prefixes
         first = prefixes.get(index, term)
         if first is None:
             prefixes.put(index, term, mine)
@@ -218,8 +230,8 @@ class _Replayer:
             new = Disagreement(what, group, index, term, (names[one], names[other]), (at, seq))
             self._reported[key] = order, new
 
-    def _truncate(self, replica: Replica, event: Traced) -> None:
-        start = event.data.get("from")
+    def _truncate(self, replica: Replica, event: Note) -> None:
+        start = (event.data or {}).get("from")
         if not isinstance(start, int) or isinstance(start, bool):
             return
         replica.known = True
@@ -238,15 +250,15 @@ class _Replayer:
                 replica.regressions.insert(place, Regression(what, event.group, event.node, event.term, (event.seq,)))
         replica.truncated = []
 
-    def _commit(self, replica: Replica, event: Traced) -> None:
-        data = event.data
-        index = data.get("index")
-        if not _number(index):
+    def _commit(self, replica: Replica, event: Note) -> None:
+        index = event.log_index
+        if index is None:
+            data = event.data or {}
             index = next((data[key] for key in ("new", "commit") if _number(data.get(key))), None)
         if index is None or index < 0:
             return
         self._commits += 1
-        if event.source == "core":
+        if not event.shell:
             if replica.told is not None and index < replica.told[0]:
                 before, at = replica.told
                 replica.regressed(event, f"went back from commit {before} to {index}", at, event.seq)
@@ -259,7 +271,7 @@ class _Replayer:
         elif replica.pending is None or index > replica.pending[0]:
             replica.pending = (index, event)
 
-    def _acked(self, replica: Replica, event: Traced) -> None:
+    def _acked(self, replica: Replica, event: Note) -> None:
         if replica.pending is not None:
             index, commit = replica.pending
             replica.pending = None
@@ -269,39 +281,40 @@ class _Replayer:
                 replica.regressed(event, what, commit.seq, event.seq, term=commit.term)
             if replica.known:
                 self._pin(replica, min(index, end), commit, leader=False)
-        stored: Any = event.data.get("index")
-        if _positive(stored) and event.term > 0:
+        stored = event.log_index
+        if stored is not None and stored > 0 and event.term > 0:
             acks = self._acks[event.group, event.term]
             if stored > acks.get(event.node, (0, 0))[0]:
                 acks[event.node] = (stored, event.seq)
 
-    def _pin(self, replica: Replica, index: int, commit: Traced, *, leader: bool) -> None:
+    def _pin(self, replica: Replica, index: int, commit: Note, *, leader: bool) -> None:
         """The node committed its log up to ``index``; compare with what any node committed there."""
-        entry = replica.log.at(index)
-        if entry is None:
+        log, rank = replica.log, replica.rank
+        if not log.offset < index <= log.end:
             return
         self._pinned += 1
-        if leader:
+        if leader and self.known.further(commit.group, commit.term, (log.term(index), index, -rank)):
             how = f"{commit.node} committed it as leader"
-            one = Committed(commit.group, commit.term, entry[0], index, how, (commit.seq,))
-            self.known.add(one, rank=replica.rank)
+            one = Committed(commit.group, commit.term, log.term(index), index, how, (commit.seq,))
+            self.known.add(one, rank=rank)
         committed = self._committed[commit.group]
         for at in range(index, replica.pinned, -1):
-            mine = replica.log.at(at)
+            held = committed.cell(at, 2)
+            if held is not None and held == log.prefix(at) != UNKNOWN and rank >= (committed.cell(at, 4) or 0):
+                break  # nearly always: the same prefix
+            mine = log.at(at)
             if mine is None:
                 break
-            row = (*mine, commit.seq, replica.rank)
+            row = (*mine, commit.seq, rank)
             theirs = committed.get(at)
             if theirs is None:
                 committed.put(at, row)
             elif mine[:2] != theirs[:2]:
-                nodes = sorted(((theirs[4], theirs[3]), (replica.rank, commit.seq)))
-                term = mine[0] if nodes[1][0] == replica.rank else theirs[0]
+                nodes = sorted(((theirs[4], theirs[3]), (rank, commit.seq)))
+                term = mine[0] if nodes[1][0] == rank else theirs[0]
                 self._disagree("commit", commit.group, at, term, nodes)
-            elif replica.rank < theirs[4]:
+            elif rank < theirs[4]:
                 committed.put(at, row)
-            elif mine[2] != UNKNOWN and mine[2] == theirs[2]:
-                break
         if index > replica.pinned:
             replica.pinned, replica.pin_seq = index, commit.seq
 
@@ -366,7 +379,7 @@ class _Acknowledged:
                 continue
             index: Any = back.value.get("index")
             term: Any = back.value.get("term")
-            if _positive(index) and _positive(term):
+            if _positive(index) and _positive(term) and self._known.further(back.group, term, (term, index, 0)):
                 how = "a client received the acknowledgement"
                 self._known.add(Committed(back.group, term, term, index, how, (back.seq,)))
 

@@ -10,7 +10,7 @@ import bisect
 from dataclasses import dataclass
 
 from dethrone.checkers.dense import Dense
-from dethrone.harness.core.events import Traced
+from dethrone.harness.core.chunks import Note
 
 UNKNOWN = -1
 """The hash of a prefix that is not known; ``hash`` never returns it."""
@@ -51,6 +51,11 @@ class Prefixes:
         rows = self._terms.get(term)
         return None if rows is None else rows.get(index)
 
+    def same(self, index: int, term: int, roll: int, rank: int) -> bool:
+        """Whether this prefix, which is known, is the one that a node of no higher rank stored first. Quick."""
+        rows = self._terms.get(term)
+        return rows is not None and rows.cell(index, 0) == roll and (rows.cell(index, 3) or 0) <= rank
+
     def put(self, index: int, term: int, row: tuple[int, ...]) -> None:
         """Store it."""
         rows = self._terms.get(term)
@@ -79,7 +84,16 @@ class Log:
 
     def term(self, index: int) -> int:
         """The term of an entry that is there."""
+        if index >= self._starts[-1]:
+            return self._terms[-1]
         return self._terms[bisect.bisect_right(self._starts, index) - 1]
+
+    def prefix(self, index: int) -> int:
+        """The hash of the prefix that ends with this entry, which is there; UNKNOWN: not known."""
+        if index == self.end:
+            return self._last
+        found = self.at(index)
+        return UNKNOWN if found is None else found[2]
 
     def at(self, index: int) -> tuple[int, int, int] | None:
         """(term, hash of the payload, hash of the prefix) of this entry, if known."""
@@ -135,7 +149,7 @@ class Replica:
     """One node: its log, and what its memory holds."""
 
     def __init__(self, group: str, node: str, rank: int, prefixes: Prefixes) -> None:
-        self.group, self.node, self.rank = group, node, rank
+        self.group, self.node, self.rank, self.prefixes = group, node, rank, prefixes
         self.log = Log(prefixes)
         self.incarnation: int | None = None
         self.regressions: list[Regression] = []
@@ -151,18 +165,18 @@ class Replica:
         """The core's last commit: (index, seq)."""
         self.pinned = 0
         self.pin_seq = -1
-        self.pending: tuple[int, Traced] | None = None
-        self.leading: tuple[int, Traced] | None = None
+        self.pending: tuple[int, Note] | None = None
+        self.leading: tuple[int, Note] | None = None
         """A leader's commit that its own log has not reached yet."""
         self.own_term: int | None = None
-        self.truncated: list[tuple[int, int, Traced]] = []
+        self.truncated: list[tuple[int, int, Note]] = []
         """Truncations while it led, if its next own term is the same: (place among the regressions, term, event)."""
 
-    def regressed(self, event: Traced, what: str, *seqs: int, term: int | None = None) -> None:
+    def regressed(self, event: Note, what: str, *seqs: int, term: int | None = None) -> None:
         """Note a regression."""
         at = event.term if term is None else term
         self.regressions.append(Regression(what, event.group, event.node, at, seqs))
 
-    def broke_its_commit(self, event: Traced, what: str) -> None:
+    def broke_its_commit(self, event: Note, what: str) -> None:
         """Note that it gave up an entry that it had committed."""
         self.regressed(event, what, *((self.pin_seq,) if self.pin_seq >= 0 else ()), event.seq)

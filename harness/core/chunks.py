@@ -7,12 +7,13 @@ own order, ``(incarnation, n)``. Rows cannot be put in order, so that which make
 
 from __future__ import annotations
 
+import contextlib
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, get_args
 
 import numpy as np
 
@@ -41,6 +42,21 @@ _SEQ = attrgetter("seq")
 _SHORT_MAX = 2**31 - 1
 
 
+class Note(NamedTuple):
+    """What a trace event says, without its time. ``log_index``: the log index that its data name, if they name one;
+    ``data``: None where it was not asked for."""
+
+    seq: int
+    group: str
+    node: str
+    incarnation: int
+    name: str
+    term: int
+    shell: bool
+    log_index: int | None
+    data: Mapping[str, Any] | None
+
+
 class Chunk(Protocol):
     """Consecutive events of a history."""
 
@@ -55,6 +71,9 @@ class Chunk(Protocol):
 
     def traced_at(self, places: Iterable[int]) -> Sequence[Traced]:
         """Trace events by their places in ``table``."""
+
+    def notes(self, names: Collection[str], indexed: Collection[str]) -> Iterable[Note]:
+        """``traced`` in short; events with the names ``indexed`` have data only where these name no index."""
 
     @property
     def words(self) -> Dictionary:
@@ -116,6 +135,25 @@ class EventChunk:
     def traced_at(self, places: Iterable[int]) -> list[Traced]:
         """See ``Chunk``."""
         return [self._traced[place] for place in places]
+
+    def notes(self, names: Collection[str], indexed: Collection[str]) -> Iterator[Note]:
+        """See ``Chunk``."""
+        del indexed
+        for event in self._traced:
+            if event.name in names:
+                data = event.data
+                index = data.get("index")
+                yield Note(
+                    event.seq,
+                    event.group,
+                    event.node,
+                    event.incarnation,
+                    event.name,
+                    event.term,
+                    event.source == "shell",
+                    index if type(index) is int else None,
+                    data,
+                )
 
     @cached_property
     def words(self) -> Dictionary:
@@ -198,6 +236,19 @@ class RowChunk:
         """See ``Chunk``."""
         return self._events(np.flatnonzero(self._all_traced)[np.asarray(list(places), dtype=np.int64)])
 
+    def notes(self, names: Collection[str], indexed: Collection[str]) -> Iterator[Note]:
+        """See ``Chunk``."""
+        mask = np.zeros(len(self._batch), dtype=np.bool_)
+        for name in names:
+            mask |= self._is("name", name)
+        columns = ("seq", "group", "node", "incarnation", "name", "term", "source", "index", "rest")
+        picked = self._batch.select(columns).take(_indices(np.flatnonzero(mask & self._all_traced)))
+        with decoded():
+            lists = (rows.listed(picked.column(name)) for name in columns)
+            for seq, group, node, incarnation, name, term, source, index, rest in zip(*lists, strict=True):
+                data = None if index is not None and name in indexed else rows.data_in(rest)
+                yield Note(seq, group, node, incarnation, name, term, source == "shell", index, data)
+
     @cached_property
     def words(self) -> Dictionary:
         """See ``Chunk``."""
@@ -262,10 +313,8 @@ class RowChunk:
         """The events of these rows. HistoryError: one is none."""
         if not len(places):
             return ()
-        try:
+        with decoded():
             return list(rows.events_of(self._batch.take(_indices(places))))
-        except rows.NOT_EVENTS as error:
-            raise HistoryError(f"a row is not an event: {error}") from error
 
     def _numbers(self, column: str, mask: Bools) -> Ints:
         values: Ints = self._batch.column(column).fill_null(-1).to_numpy()[mask]
@@ -284,6 +333,15 @@ class RowChunk:
     def _code_column(self, coded: Any) -> Codes:
         codes: Codes = coded.indices.fill_null(-1).to_numpy()
         return codes
+
+
+@contextlib.contextmanager
+def decoded() -> Iterator[None]:
+    """Raise a HistoryError for rows that are no events."""
+    try:
+        yield
+    except rows.NOT_EVENTS as error:
+        raise HistoryError(f"a row is not an event: {error}") from error
 
 
 def _indices(places: Ints) -> Any:
