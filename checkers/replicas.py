@@ -21,7 +21,7 @@ from dethrone.checkers.dense import Dense
 from dethrone.checkers.facts import elections
 from dethrone.checkers.members import configurations
 from dethrone.checkers.stored_logs import UNKNOWN, LeaderEnd, Prefixes, Regression, Replica
-from dethrone.harness.core.chunks import Chunk, Note
+from dethrone.harness.core.chunks import Chunk, Note, by_node
 from dethrone.harness.core.events import Return
 from dethrone.harness.core.history import History, View
 from dethrone.harness.core.plan import Plan
@@ -131,14 +131,14 @@ class _Replayer:
 
     def take(self, chunk: Chunk) -> None:
         """Take the next part of the history."""
+        for who, _ in by_node(chunk):
+            if who not in self._replicas:
+                group, node = who
+                prefixes = self._groups[group]
+                self._replicas[who] = Replica(group, node, len(prefixes.names), prefixes)
+                prefixes.names.append(node)
         for event in chunk.notes(LOGS | OWN_TERM, INDEXED):
-            replica = self._replicas.get((event.group, event.node))
-            if replica is None:
-                names = self._groups[event.group].names
-                replica = Replica(event.group, event.node, len(names), self._groups[event.group])
-                self._replicas[event.group, event.node] = replica
-                names.append(event.node)
-            self._event(replica, event)
+            self._event(self._replicas[event.group, event.node], event)
 
     def _event(self, replica: Replica, event: Note) -> None:
         if event.incarnation != replica.incarnation:
