@@ -25,14 +25,15 @@ from operator import attrgetter
 from typing import Any
 
 from dethrone.checkers.base import Base, finding, writes_expected
-from dethrone.checkers.facts import returns
 from dethrone.checkers.shared_lists import Profile, Required, begins, first_shown, profiles_of, shared_lists
-from dethrone.harness.core.events import Invoke, Mark, Observed, Return
+from dethrone.harness.core.client_ops import Op, client_ops, misfit
+from dethrone.harness.core.errors import HistoryError
+from dethrone.harness.core.events import Mark, Observed
 from dethrone.harness.core.history import History, per_history
 from dethrone.harness.core.operations import NEVER
 from dethrone.harness.core.plan import Plan
 from dethrone.harness.core.promise import Promise
-from dethrone.harness.core.shown import Shown, misfits, shown_values
+from dethrone.harness.core.shown import Shown
 from dethrone.harness.core.verdict import Finding, Verdict
 
 _SEQ = attrgetter("seq")
@@ -73,10 +74,11 @@ class AcknowledgedSurvives(Base):
     name = "acknowledged-survives"
     kind = "safety"
     channels = ("ops",)
+    views = (client_ops,)
 
     def examine(self, history: History, promise: Promise, plan: Plan) -> Verdict:
         """The verdict."""
-        keys = collect(history)
+        keys, doubts = collect(history)
         acked = sum(one.status == "ok" for key in keys.values() for one in key.appends.values())
         if not keys and not writes_expected(plan) and history.complete:
             return self.na("not observable: this workload writes nothing")
@@ -111,30 +113,27 @@ class AcknowledgedSurvives(Base):
                 "keys": len(keys),
             },
             metrics={"stale_reads": stale, "order_disagreements": disagreements},
-            doubts=misfits(history),
+            doubts=doubts,
         )
 
 
-def collect(history: History) -> dict[str, _Key]:
-    """Appends and reads by key. Malformed values are passed over."""
+def collect(history: History) -> tuple[dict[str, _Key], list[str]]:
+    """Appends and reads by key, and what keeps reads from being judged. Malformed values are passed over."""
     final = next((mark.seq for mark in history.of(Mark) if mark.name == "final"), None)
-    backs, shown = returns(history), shown_values(history)
     keys: dict[str, _Key] = defaultdict(_Key)
-    for invoke in history.of(Invoke):
-        back = backs.get(invoke.op)
-        if back is not None and back.seq < invoke.seq:
-            back = None
-        if invoke.f == "append":
-            _collect_append(keys, invoke, back)
-        elif invoke.f == "read" and isinstance(invoke.value, str | int) and back is not None and back.status == "ok":
-            values = shown.get(back.seq, back.value)
-            if values is None:
-                values = []
+    doubts = []
+    for op in client_ops(history).rows({"append", "read"}):
+        if op.f == "append":
+            _collect_append(keys, op)
+        elif isinstance(op.shown, HistoryError):
+            doubts.append(misfit(op))
+        elif isinstance(op.value, str | int) and op.status == "ok":
+            values = [] if op.shown is None else op.shown
             if _plain(values):
-                key = keys[str(invoke.value)]
-                is_final = final is not None and invoke.seq > final
-                key.reads.append(_Read(invoke.seq, back.seq, back.node or invoke.target, values, is_final))
-    return dict(keys)
+                key = keys[str(op.value)]
+                is_final = final is not None and op.seq > final
+                key.reads.append(_Read(op.seq, op.back, op.node or op.target, values, is_final))
+    return dict(keys), doubts
 
 
 def _plain(values: Any) -> bool:
@@ -145,17 +144,15 @@ def _plain(values: Any) -> bool:
     return all(issubclass(kind, int | str) for kind in kinds)
 
 
-def _collect_append(keys: dict[str, _Key], invoke: Invoke, back: Return | None) -> None:
-    pair = invoke.value
+def _collect_append(keys: dict[str, _Key], op: Op) -> None:
+    pair = op.value
     if not (isinstance(pair, list | tuple) and len(pair) == 2 and isinstance(pair[1], int | str)):
         return
     key = keys[str(pair[0])]
     if pair[1] in key.appends:
         key.again.add(pair[1])
         return
-    one = key.appends[pair[1]] = _Append(invoke.seq)
-    if back is not None:
-        one.returned, one.status = back.seq, back.status
+    key.appends[pair[1]] = _Append(op.seq, op.back, op.status)
 
 
 def _nothing(acked: int, finals: int) -> str:

@@ -33,8 +33,9 @@ from dethrone.checkers.graph import Adjacency, Timeline, cliques, end_of_run, ti
 from dethrone.checkers.noise import VIEWS as NOISE
 from dethrone.checkers.noise import Disturbance, disturbance
 from dethrone.checkers.recognition import no_term
+from dethrone.harness.core.client_ops import client_ops
 from dethrone.harness.core.clock import SECOND, Ns
-from dethrone.harness.core.events import TRACE_MALFORMED, FaultEvent, Invoke, Mark, NodeProcess, Noise, Observed, Return
+from dethrone.harness.core.events import TRACE_MALFORMED, FaultEvent, Mark, NodeProcess, Noise, Observed
 from dethrone.harness.core.history import History
 from dethrone.harness.core.interfaces import Shown, Unmet, declarations, declared
 from dethrone.harness.core.plan import Plan
@@ -59,7 +60,7 @@ class Coverage(Base):
     name = "coverage"
     version = "2"
     kind = "coverage"
-    views = (ELECTED, *NOISE)
+    views = (client_ops, ELECTED, *NOISE)
 
     def examine(self, history: History, promise: Promise, plan: Plan) -> Verdict:
         """The verdict."""
@@ -77,11 +78,11 @@ class Coverage(Base):
             missing.append(no_term(untermed))
         elif not elected and not promise.leaderless:
             missing.append("no election was seen; check whether the nodes can reach each other")
-        written = _writes(history)
-        acknowledged = sum(ok for _, ok in written)
+        ops = client_ops(history)
+        acknowledged = int((ops.are(WRITES) & ops.ok).sum())
         if writes_expected(plan) and not acknowledged:
             missing.append("no write was acknowledged; check the errors of the operations")
-        by_phase = _writes_by_phase(history, written)
+        by_phase = _writes_by_phase(history)
         missing += _phases(history, promise, plan, by_phase)
         known = obligations()
         for name in plan.schedule.obligations:
@@ -334,19 +335,15 @@ def _spans(history: History) -> dict[str, tuple[Ns, Ns]]:
     return {mark.name: (mark.t, end) for mark, end in zip(marks, ends, strict=False)}
 
 
-def _writes(history: History) -> list[tuple[Ns, bool]]:
-    """Of each write, when it was asked for and whether it was acknowledged."""
-    ok = {back.op for back in history.of(Return) if back.status == "ok"}
-    return [(invoke.t, invoke.op in ok) for invoke in history.of(Invoke) if invoke.f in WRITES]
-
-
-def _writes_by_phase(history: History, writes: Sequence[tuple[Ns, bool]]) -> dict[str, tuple[int, int]]:
+def _writes_by_phase(history: History) -> dict[str, tuple[int, int]]:
     """Phase → (acknowledged, asked for in it), of phases with writes."""
+    ops = client_ops(history)
+    writes, ok = ops.are(WRITES), ops.ok
     out = {}
     for phase, (lo, hi) in _spans(history).items():
-        asked = [ok for at, ok in writes if lo <= at < hi]
-        if asked:
-            out[phase] = (sum(asked), len(asked))
+        asked = writes & (lo <= ops.t) & (ops.t < hi)
+        if asked.any():
+            out[phase] = (int((asked & ok).sum()), int(asked.sum()))
     return out
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dethrone.checkers.traces import named, reporters
-from dethrone.harness.core.events import Observed, Return, Traced
+from dethrone.harness.core.events import Observed, Traced
 from dethrone.harness.core.history import History, per_history
 from dethrone.harness.core.views import columns
 
@@ -82,12 +82,6 @@ def elections(history: History) -> list[Election]:
 def votes(history: History) -> list[Vote]:
     """All votes, in file order."""
     return [fact for event in VOTES(history) if (fact := vote(event)) is not None]
-
-
-@per_history
-def returns(history: History) -> dict[int, Return]:
-    """Operation → its first return."""
-    return {back.op: back for back in reversed(history.of(Return))}
 
 
 @per_history

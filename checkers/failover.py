@@ -21,6 +21,8 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from dethrone.checkers.base import WRITES, Base, votes_needed
 from dethrone.checkers.coverage import shown_by
 from dethrone.checkers.excuses import excuses
@@ -31,8 +33,9 @@ from dethrone.checkers.noise import disturbance
 from dethrone.checkers.rounds import STEPS, contests, worn_out
 from dethrone.checkers.traced_terms import traced_terms
 from dethrone.checkers.traces import named
+from dethrone.harness.core.client_ops import client_ops
 from dethrone.harness.core.clock import Ns
-from dethrone.harness.core.events import FaultEvent, Invoke, Observed, Return
+from dethrone.harness.core.events import FaultEvent, Observed
 from dethrone.harness.core.history import History, per_history
 from dethrone.harness.core.interfaces import declared
 from dethrone.harness.core.plan import Plan
@@ -55,7 +58,7 @@ class Failover(Base):
     name = "failover"
     version = "2"
     kind = "metric"
-    views = (traced_terms, STEPS, *(named(name) for name in sorted(CAMPAIGNS)))
+    views = (client_ops, traced_terms, STEPS, *(named(name) for name in sorted(CAMPAIGNS)))
 
     def examine(self, history: History, promise: Promise, plan: Plan) -> Verdict:
         """The figures, as metrics."""
@@ -252,8 +255,9 @@ def _censor(at: Ns | None, since: Ns, until: Ns) -> tuple[Ns, bool]:
 
 @per_history
 def _write_times(history: History) -> list[Ns]:
-    ops = {invoke.op for invoke in history.of(Invoke) if invoke.f in WRITES}
-    return sorted(back.t for back in history.of(Return) if back.status == "ok" and back.op in ops)
+    ops = client_ops(history)
+    times: list[Ns] = np.sort(ops.back_t[ops.are(WRITES) & ops.ok]).tolist()
+    return times
 
 
 def _without(values: list[tuple[Ns, bool]], apart: Mapping[int, int]) -> list[tuple[Ns, bool]]:

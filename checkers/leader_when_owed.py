@@ -25,18 +25,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from dethrone.checkers.base import WRITES, Base
 from dethrone.checkers.excuses import excuses
-from dethrone.checkers.facts import groups, returns
+from dethrone.checkers.facts import groups
 from dethrone.checkers.graph import explain
 from dethrone.checkers.liveness_windows import HALTS, Window, owed_windows
 from dethrone.checkers.noise import VIEWS as NOISE
 from dethrone.checkers.noise import Disturbance, certain, disturbance, unknown_by_noise
 from dethrone.checkers.recognition import Point, Recognition, no_term, recognition, step_between
 from dethrone.checkers.rounds import STEPS, split_wait_ns, worn_out
+from dethrone.harness.core.client_ops import client_ops
 from dethrone.harness.core.clock import Ns
 from dethrone.harness.core.duration import show_duration
-from dethrone.harness.core.events import Invoke
 from dethrone.harness.core.history import History
 from dethrone.harness.core.interfaces import Unmet, declared
 from dethrone.harness.core.plan import Plan
@@ -55,17 +57,6 @@ PARTS = 8
 """Where in a gap an absence may begin to be certain: at each such part of the bound."""
 LOOKS_MAX = 5_000
 """In at most this number of places, however long a damaged history says that the gap is."""
-
-
-@dataclass(slots=True)
-class _Write:
-    process: int
-    target: str
-    invoked: Ns
-    returned: Ns
-    """-1: never."""
-    ok: bool
-    seq: int
 
 
 @dataclass(slots=True)
@@ -89,7 +80,7 @@ class LeaderWhenOwed(Base):
     version = "2"
     kind = "liveness"
     channels = ("observed", "traced", "ops")
-    views = (STEPS, HALTS, *NOISE)
+    views = (client_ops, STEPS, HALTS, *NOISE)
 
     def examine(self, history: History, promise: Promise, plan: Plan) -> Verdict:
         """The verdict."""
@@ -169,7 +160,8 @@ class _Judge:
         self._seen: Recognition = recognition(history, promise, plan, group)
         self._noise = noise
         self._tally = tally
-        self._writes = _writes(history, group)
+        self._ops = ops = client_ops(history)
+        self._writes = ops.are(WRITES) & (ops.group == ops.words.code(group))
 
     def window(self, window: Window) -> None:
         """Judge one window."""
@@ -178,9 +170,9 @@ class _Judge:
             tally.not_promised[window.tier] += 1
             return
         points = self._seen.points(window.lo, window.hi)
-        successes = sorted(
-            write.returned for write in self._writes if write.ok and window.lo <= write.returned <= window.hi
-        )
+        back = self._ops.back_t
+        within = self._writes & self._ops.ok & (window.lo <= back) & (back <= window.hi)
+        successes: list[Ns] = np.sort(back[within]).tolist()
         progress = sorted([*(point.t for point in points), *successes])
         if window.length >= promise.election_timeout_ns:
             tally.recoveries.append((progress[0] - window.lo if progress else window.length, not progress))
@@ -197,7 +189,7 @@ class _Judge:
         if tally.worn_out + tally.splits > chance:
             return  # nothing was owed in a part of it: it shows nothing
         tally.exercised[window.tier] += 1
-        if not window.client_cut and self._writes:
+        if not window.client_cut and self._writes.any():
             self._stuck(window, points, successes)
 
     def _gap(self, window: Window, lo: Ns, hi: Ns, bound: Ns, *, first: bool) -> None:
@@ -267,19 +259,23 @@ class _Judge:
         since, until = inside[0].t, inside[-1].t
         if until - since <= bound:
             return
-        tried = [write for write in self._writes if write.target == leader and since <= write.invoked < until]
-        if any(write.ok and write.returned <= until for write in tried):
+        ops = self._ops
+        there = self._writes & (ops.target == ops.words.code(leader)) & (since <= ops.t) & (ops.t < until)
+        if bool((there & ops.ok & (ops.back_t <= until)).any()):
             return
-        ends = [min(until, write.returned) if write.returned >= 0 else until for write in tried]
-        waited = max(ends) - tried[0].invoked if tried else 0  # whether as many short attempts or as few long ones
-        if len(tried) < ATTEMPTS_MIN or len({write.process for write in tried}) < 2 or waited <= bound // 2:
+        tried = np.flatnonzero(there)
+        back = ops.back_t[tried]
+        asked_ns = int(ops.t[tried].min(initial=until))
+        ended_ns = int(np.where(back >= 0, np.minimum(until, back), until).max(initial=asked_ns))
+        waited = ended_ns - asked_ns  # whether as many short attempts or as few long ones
+        if len(tried) < ATTEMPTS_MIN or len(np.unique(ops.process[tried])) < 2 or waited <= bound // 2:
             return
         what = (
             f"{leader} was recognised as leader by a quorum for {show_duration(until - since)} "
             f"({window.tier}), but none of"
             f" {len(tried)} writes sent to it succeeded"
         )
-        left = self._noise.uncharged(window.members, tried[0].invoked, max(ends))
+        left = self._noise.uncharged(window.members, asked_ns, ended_ns)
         if self._noise.uncharged(window.members, since, until) <= bound or left <= bound // 2:
             self._tally.noisy += 1
             self._tally.by_noise.append(unknown_by_noise(what, since, until, self._noise, window.members))
@@ -289,7 +285,7 @@ class _Judge:
             since,
             until,
             f"{what}.",
-            certificate=(*(write.seq for write in tried[:4]), inside[0].seq, inside[-1].seq),
+            certificate=(*ops.seq[tried[:4]].tolist(), inside[0].seq, inside[-1].seq),
         )
 
     def _add(self, window: Window, lo: Ns, hi: Ns, sentence: str, certificate: tuple[int, ...] = ()) -> None:
@@ -305,18 +301,6 @@ class _Judge:
                 data={"lo_ns": lo, "hi_ns": hi, "tier": window.tier, "graph": explain(window.adjacency)},
             )
         )
-
-
-def _writes(history: History, group: str) -> list[_Write]:
-    """All writes of this group, in the order of their invokes, each with its first return."""
-    backs = returns(history)
-    out = []
-    for invoke in history.of(Invoke):
-        if invoke.group == group and invoke.f in WRITES:
-            back = backs.get(invoke.op)
-            returned, ok = (-1, False) if back is None else (back.t, back.status == "ok")
-            out.append(_Write(invoke.process, invoke.target, invoke.t, returned, ok, invoke.seq))
-    return out
 
 
 CHECKER = LeaderWhenOwed()

@@ -36,11 +36,12 @@ import msgspec
 
 from dethrone.checkers.base import Base, finding, moment
 from dethrone.checkers.excuses import excuses
-from dethrone.checkers.facts import in_group, returns
+from dethrone.checkers.facts import in_group
 from dethrone.checkers.traces import named
+from dethrone.harness.core.client_ops import Op, client_ops
 from dethrone.harness.core.clock import MS, Ns
 from dethrone.harness.core.duration import show_duration
-from dethrone.harness.core.events import Converged, Invoke, Return, Traced
+from dethrone.harness.core.events import Converged, Traced
 from dethrone.harness.core.history import History
 from dethrone.harness.core.plan import Plan
 from dethrone.harness.core.promise import Promise
@@ -68,8 +69,9 @@ class _Op:
     owner: str
     ttl: Ns
     token: int
-    asked: Invoke
-    told: Return | None
+    asked: Op
+    told: Op | None
+    """The same, if it was answered ``ok``."""
 
 
 @dataclass(slots=True)
@@ -95,7 +97,7 @@ class LeaseExclusion(Base):
     name = "lease-exclusion"
     kind = "safety"
     channels = ("ops", "traced")
-    views = (lease_reads,)
+    views = (client_ops, lease_reads)
 
     def examine(self, history: History, promise: Promise, plan: Plan) -> Verdict:
         """The verdict."""
@@ -161,44 +163,38 @@ def drifted_apart(history: History, promise: Promise) -> Ns | None:
 
 def collect(history: History) -> list[_Lock]:
     """Operations by lock. Malformed values and failed operations are skipped: they had no effect."""
-    backs = returns(history)
     locks: dict[tuple[str, str], _Lock] = {}
-    for invoke in history.of(Invoke):
-        if invoke.f not in _LOCKING:
-            continue
-        back = backs.get(invoke.op)
-        if back is not None and back.seq < invoke.seq:
-            back = None
-        op = _op(invoke, back)
+    for asked in client_ops(history).rows(_LOCKING):
+        op = _op(asked)
         if op is None:
             continue
-        name = str(invoke.value if invoke.f == "holder" else invoke.value[0])
-        locks.setdefault((invoke.group, name), _Lock(invoke.group, name)).ops.append(op)
+        name = str(asked.value if asked.f == "holder" else asked.value[0])
+        locks.setdefault((asked.group, name), _Lock(asked.group, name)).ops.append(op)
     return [locks[key] for key in sorted(locks)]
 
 
-def _op(invoke: Invoke, back: Return | None) -> _Op | None:
-    ok = back is not None and back.status == "ok"
-    if back is not None and back.status == "fail":
+def _op(asked: Op) -> _Op | None:
+    ok = asked.status == "ok"
+    if asked.status == "fail":
         return None
-    if invoke.f == "holder":
-        if not ok or back is None or not isinstance(invoke.value, str):
+    if asked.f == "holder":
+        if not ok or not isinstance(asked.value, str):
             return None
-        match back.value:
+        match asked.shown:
             case None:
-                return _Op("holder", "", 0, -1, invoke, back)
+                return _Op("holder", "", 0, -1, asked, asked)
             case [str(owner), int(token)]:
-                return _Op("holder", owner, 0, token, invoke, back)
+                return _Op("holder", owner, 0, token, asked, asked)
         return None
-    match invoke.value:
-        case [str(), str(owner), int(ttl_ms)] if invoke.f != "release":
+    match asked.value:
+        case [str(), str(owner), int(ttl_ms)] if asked.f != "release":
             ttl = ttl_ms * MS
-        case [str(), str(owner)] if invoke.f == "release":
+        case [str(), str(owner)] if asked.f == "release":
             ttl = 0
         case _:
             return None
-    token = back.value if back is not None and ok and isinstance(back.value, int) else -1
-    return _Op(invoke.f, owner, ttl, token, invoke, back if ok else None)
+    token = asked.shown if ok and isinstance(asked.shown, int) else -1
+    return _Op(asked.f, owner, ttl, token, asked, asked if ok else None)
 
 
 def certain_holds(lock: _Lock) -> list[_Hold]:
@@ -216,9 +212,9 @@ def _of_one(ops: list[_Op]) -> Iterable[_Hold]:
     open_before: list[_Op] = []
     """Earlier operations that had no answer when this one was asked: they may still take effect after it."""
     for position, op in enumerate(ops):
-        open_before = [one for one in open_before if one.told is None or one.told.seq > op.asked.seq]
+        open_before = [one for one in open_before if one.told is None or one.told.back > op.asked.seq]
         if op.f != "release" and op.told is not None and op.token >= 0:
-            lo, hi = op.told.t, op.asked.t + op.ttl
+            lo, hi = op.told.back_t, op.asked.t + op.ttl
             for one in open_before:
                 hi = min(hi, lo if one.f == "release" else op.asked.t + one.ttl)
             for one in ops[position + 1 :]:
@@ -226,7 +222,7 @@ def _of_one(ops: list[_Op]) -> Iterable[_Hold]:
                     break
                 hi = min(hi, one.asked.t + one.ttl)
             if lo < hi:
-                yield _Hold(op.owner, op.token, lo, hi, (op.asked.seq, op.told.seq))
+                yield _Hold(op.owner, op.token, lo, hi, (op.asked.seq, op.told.back))
         open_before.append(op)
 
 
@@ -288,7 +284,7 @@ def _unseen(history: History, promise: Promise, lock: _Lock, certain: list[_Hold
     for op in lock.ops:
         if op.f != "holder" or op.told is None or op.token >= 0:
             continue
-        hold = next((one for one in certain if one.lo < op.asked.t and op.told.t < one.hi), None)
+        hold = next((one for one in certain if one.lo < op.asked.t and op.told.back_t < one.hi), None)
         if hold is None or hold.seqs[1] > op.asked.seq:
             continue
         yield finding(
@@ -296,12 +292,12 @@ def _unseen(history: History, promise: Promise, lock: _Lock, certain: list[_Hold
             promise,
             f"A client saw no holder of {lock.name}{in_group(lock.group)} while {hold.owner} (token {hold.token})"
             " certainly held it.",
-            (*hold.seqs, op.asked.seq, op.told.seq),
+            (*hold.seqs, op.asked.seq, op.told.back),
         )
 
 
 def _answer(op: _Op) -> int:
-    return -1 if op.told is None else op.told.seq
+    return -1 if op.told is None else op.told.back
 
 
 # --- leases of leaders ------------------------------------------------------------------------------------------

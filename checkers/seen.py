@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 import msgspec
 
 from dethrone.checkers.base import FINDINGS_MAX, Base, finding
+from dethrone.harness.core.client_ops import client_ops
 from dethrone.harness.core.events import Mark
 from dethrone.harness.core.operations import NEVER, ModelOptions, Operation, Operations, of_history
 from dethrone.harness.core.plan import Plan
@@ -83,6 +84,7 @@ class SeenChecker(Base):
 
     kind: Kind = "safety"
     channels = ("ops",)
+    views = (client_ops,)
     about = ""
     rests_on: tuple[str, ...] = ()
     """Properties without which this one is not owed either."""
@@ -154,13 +156,13 @@ class SeenChecker(Base):
 
     def examine(self, history: History, promise: Promise, plan: Plan) -> Verdict:
         """The verdict on a run."""
-        operations = of_history(history, self.functions()).each(self.keyed)
-        if not any(op.f in self.writing() for op in operations.rows):
+        if not client_ops(history).are(self.writing()).any():
             # Reads alone may be those of another workload, which calls them the same.
             nothing = f"the workload {plan.workload.name} does none of these operations"
             if history.complete:
                 return self.na(f"not exercised: {nothing}")
             return self.conclude(history, findings=[], judged=0, nothing=nothing, evidence={})
+        operations = of_history(history, self.functions()).each(self.keyed)
         seen = self.see(operations, msgspec.structs.replace(self.options(promise), settled=_settled(history)))
         findings = [
             finding(history, promise, one.sentence, one.places, data=one.drawn, timed=self.timed)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise
 from operator import attrgetter
@@ -30,7 +30,8 @@ from dethrone.harness.core.columns import (
     traced_columns,
 )
 from dethrone.harness.core.errors import HistoryError
-from dethrone.harness.core.events import AnyEvent, Event, Observed, Traced
+from dethrone.harness.core.events import AnyEvent, Event, Invoke, Observed, Return, Traced
+from dethrone.harness.core.op_columns import Asked, Returned, asked_of, returned_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -85,6 +86,12 @@ class Chunk(Protocol):
 
     def observed_columns(self, words: Dictionary) -> ObservedColumns:
         """The columns of all observations."""
+
+    def asked(self, words: Dictionary) -> Asked:
+        """The columns of all invocations."""
+
+    def returned(self, words: Dictionary) -> Returned:
+        """The columns of all returns."""
 
     @property
     def last_ns(self) -> int:
@@ -168,6 +175,14 @@ class EventChunk:
     def observed_columns(self, words: Dictionary) -> ObservedColumns:
         """See ``Chunk``."""
         return observed_columns(self.of(Observed), words)
+
+    def asked(self, words: Dictionary) -> Asked:
+        """See ``Chunk``."""
+        return asked_of(self.of(Invoke), words)
+
+    def returned(self, words: Dictionary) -> Returned:
+        """See ``Chunk``."""
+        return returned_of(self.of(Return), words)
 
     @cached_property
     def last_ns(self) -> int:
@@ -291,6 +306,34 @@ class RowChunk:
             atomic=self._flags("atomic", mask),
         )
 
+    def asked(self, words: Dictionary) -> Asked:
+        """See ``Chunk``."""
+        mask = self._is("type", "invoke")
+        rest = self._batch.column("rest").take(_indices(np.flatnonzero(mask)))
+        return Asked(
+            seq=self._numbers("seq", mask),
+            t=self._numbers("t", mask),
+            group=self._codes("group", mask, words),
+            op=self._numbers("op", mask),
+            process=self._numbers("process", mask),
+            f=self._codes("name", mask, words),
+            target=self._codes("node", mask, words),
+            values=lambda: _decoded(rest, rows.value_asked),
+        )
+
+    def returned(self, words: Dictionary) -> Returned:
+        """See ``Chunk``."""
+        mask = self._is("type", "return")
+        rest = self._batch.column("rest").take(_indices(np.flatnonzero(mask)))
+        return Returned(
+            seq=self._numbers("seq", mask),
+            t=self._numbers("t", mask),
+            op=self._numbers("op", mask),
+            status=self._codes("status", mask, words),
+            node=self._codes("node", mask, words),
+            values=lambda: _decoded(rest, rows.value_returned),
+        )
+
     @property
     def last_ns(self) -> int:
         """See ``Chunk``."""
@@ -342,6 +385,11 @@ def decoded() -> Iterator[None]:
         yield
     except rows.NOT_EVENTS as error:
         raise HistoryError(f"a row is not an event: {error}") from error
+
+
+def _decoded(rest: Any, decode: Callable[[str], Any]) -> list[Any]:
+    with decoded():
+        return list(map(decode, rest.to_pylist()))
 
 
 def _indices(places: Ints) -> Any:

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
+from dethrone.harness.core.client_ops import Op, client_ops, misfit
 from dethrone.harness.core.clock import Ns
-from dethrone.harness.core.events import Invoke, Return
-from dethrone.harness.core.shown import Shown, misfits, shown_values
+from dethrone.harness.core.errors import HistoryError
+from dethrone.harness.core.shown import Shown
 
 if TYPE_CHECKING:
     from dethrone.harness.core.history import History
@@ -104,29 +105,28 @@ class ModelOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 def of_history(history: History, functions: Iterable[str]) -> Operations:
     """The operations of a run of ours whose ``f`` is one of these; places are ``seq``, keys stay in the values."""
-    wanted = frozenset(functions)
-    returns: dict[int, Return] = {}
-    for back in history.of(Return):
-        returns.setdefault(back.op, back)
-    shown = shown_values(history)
-    rows = [_row(invoke, returns.get(invoke.op), shown) for invoke in history.of(Invoke) if invoke.f in wanted]
     doubts = [] if history.complete else [f"the history is not complete: {history.damage or 'it has no end record'}"]
-    return Operations(rows, (*doubts, *misfits(history)), unit="seq")
+    rows = []
+    for op in client_ops(history).rows(frozenset(functions)):
+        if isinstance(op.shown, HistoryError):
+            doubts.append(misfit(op))
+        rows.append(_row(op))
+    return Operations(rows, tuple(doubts), unit="seq")
 
 
-def _row(invoke: Invoke, back: Return | None, shown: Mapping[int, Any]) -> Operation:
-    told = back if back is not None and back.seq >= invoke.seq and back.status != "info" else None
+def _row(op: Op) -> Operation:
+    known = op.status in ("ok", "fail")
     return Operation(
-        process=invoke.process,
-        f=invoke.f,
-        value=invoke.value,
-        status=told.status if told else "info",
-        result=shown.get(told.seq, told.value) if told else None,
-        invoked=invoke.seq,
-        returned=told.seq if told else NEVER,
-        invoked_ns=invoke.t,
-        returned_ns=told.t if told else -1,
-        group=invoke.group,
+        process=op.process,
+        f=op.f,
+        value=op.value,
+        status="ok" if op.status == "ok" else "fail" if op.status == "fail" else "info",
+        result=op.shown if known else None,
+        invoked=op.seq,
+        returned=op.back if known else NEVER,
+        invoked_ns=op.t,
+        returned_ns=op.back_t if known else -1,
+        group=op.group,
     )
 
 

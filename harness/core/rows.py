@@ -297,6 +297,16 @@ def listed(column: Any) -> list[Any]:
     return values
 
 
+def value_asked(rest: str) -> Any:
+    """The value of an invocation in its column ``rest``."""
+    return _ASKED.decode(rest).value
+
+
+def value_returned(rest: str) -> Any:
+    """The value of a return in its column ``rest``."""
+    return _ANSWERED.decode(rest).value
+
+
 def data_in(rest: str) -> dict[str, Any]:
     """The data of a trace event in its column ``rest``."""
     return _DATA.decode(rest).data

@@ -21,8 +21,7 @@ from typing import Any, Literal, overload
 import msgspec
 
 from dethrone.harness.core.errors import HistoryError
-from dethrone.harness.core.events import Invoke, Return
-from dethrone.harness.core.history import History, per_history
+from dethrone.harness.core.events import Invoke
 
 Shape = Literal["list", "set"]
 """What the reads of a workload show."""
@@ -182,27 +181,6 @@ class Reader:
 def is_record(value: Any) -> bool:
     """Whether this is how a read was recorded, and not what it returned."""
     return isinstance(value, Mapping) and _KEY in value
-
-
-@per_history
-def shown_values(history: History) -> dict[int, Any]:
-    """``seq`` of a return → what it showed, of those that hold a record; a HistoryError where it does not fit."""
-    asked = {invoke.op: invoke for invoke in history.of(Invoke)}
-    reader, out = Reader(), {}
-    for back in history.of(Return):
-        if is_record(back.value) and (invoke := asked.get(back.op)) is not None:
-            try:
-                out[back.seq] = reader.read(key_of(invoke), back.value)
-            except HistoryError as error:
-                out[back.seq] = error
-    return out
-
-
-def misfits(history: History) -> list[str]:
-    """What keeps reads from being judged: a sentence for each record that does not fit."""
-    return [
-        f"event {seq}: {value.what}" for seq, value in shown_values(history).items() if isinstance(value, HistoryError)
-    ]
 
 
 def key_of(invoke: Invoke) -> Hashable:

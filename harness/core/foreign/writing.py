@@ -13,7 +13,7 @@ from typing import Any
 
 from dethrone.harness.core.events import Invoke, Return
 from dethrone.harness.core.history import History
-from dethrone.harness.core.shown import Shown, shown_values
+from dethrone.harness.core.shown import Reader, Shown, key_of
 
 Lines = Callable[[History], Iterator[str]]
 
@@ -25,7 +25,7 @@ def jepsen_edn(history: History) -> Iterator[str]:
     ``:told``; a compare-and-set that found another value is ``:fail``, and asks with [key [expected new]].
     """
     index = 0
-    shown = shown_values(history)
+    reader = Reader()
     asked: dict[int, Invoke] = {}
     last_ns = 0
     for event in history:
@@ -34,7 +34,7 @@ def jepsen_edn(history: History) -> Iterator[str]:
             yield _op(event, "invoke", _question(event), index=index, at_ns=event.t, node=event.target)
         elif type(event) is Return and event.op in asked:
             invoke = asked.pop(event.op)
-            value, told = _answer(invoke, event, shown.get(event.seq, event.value))
+            value, told = _answer(invoke, event, reader.read(key_of(invoke), event.value))
             refused = invoke.f == "cas" and event.status == "ok" and event.value is False
             yield _op(
                 invoke,

@@ -1,0 +1,195 @@
+"""All operations of a run's clients: when, by whom, at which node and with which outcome, as columns; and their values,
+one operation after another.
+
+Guarantees: in the order of their invocations; an operation has its first return, if that stands behind it; what reads
+showed is put together from its records (``shown``), in the order of the returns. Out of scope: what operations mean.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dethrone.harness.core.chunks import Chunk
+from dethrone.harness.core.columns import Bools, Codes, Dictionary, Ints
+from dethrone.harness.core.errors import HistoryError
+from dethrone.harness.core.history import View
+from dethrone.harness.core.op_columns import Asked, Returned
+from dethrone.harness.core.shown import Reader, is_record
+
+NONE = -1
+"""Of a number that is not there: the operation did not return."""
+
+
+class Op(NamedTuple):
+    """One operation. ``back``: the ``seq`` of its return, NONE without one, and ``status`` "" then; ``node``: which
+    answered; ``shown``: what it returned, or the HistoryError of a record that does not fit."""
+
+    seq: int
+    t: int
+    group: str
+    process: int
+    f: str
+    target: str
+    value: Any
+    back: int
+    back_t: int
+    status: str
+    node: str | None
+    shown: Any
+
+
+@dataclass(frozen=True, eq=False)
+class Ops:
+    """One number a field and operation; ``f``, ``group``, ``target``, ``status``, ``node`` are codes of ``words``."""
+
+    words: Dictionary
+    seq: Ints
+    t: Ints
+    group: Codes
+    process: Ints
+    f: Codes
+    target: Codes
+    back: Ints
+    back_t: Ints
+    status: Codes
+    node: Codes
+    parts: Sequence[tuple[Asked, Returned]]
+
+    def __len__(self) -> int:
+        return len(self.seq)
+
+    def are(self, functions: Collection[str]) -> Bools:
+        """Which of them do one of these."""
+        found: Bools = np.isin(self.f, [code for code, word in enumerate(self.words.words) if word in functions])
+        return found
+
+    @property
+    def ok(self) -> Bools:
+        """Which of them were answered ``ok``."""
+        found: Bools = self.status == self.words.code("ok")
+        return found
+
+    def rows(self, functions: Collection[str]) -> Iterator[Op]:
+        """Those that do one of these, with their values."""
+        wanted = self.are(functions)
+        if not wanted.any():
+            return
+        reader = Reader()
+        about: dict[int, tuple[tuple[str, str], bool]] = {}
+        """``seq`` of a return → what it is about, and whether it is wanted."""
+        shown: dict[int, Any] = {}
+        waiting: deque[tuple[int, Any]] = deque()
+        first = 0
+        for asked, returned in self.parts:
+            here = slice(first, first + len(asked.seq))
+            groups = map(self.words.word, self.group[here].tolist())
+            rows = zip(asked.values(), self.back[here].tolist(), groups, wanted[here].tolist(), strict=True)
+            for place, (value, back, group, mine) in enumerate(rows, first):
+                if back != NONE:
+                    about[back] = (group or "", repr(value)), mine
+                if mine:
+                    waiting.append((place, value))
+            for seq, value in zip(returned.seq.tolist(), returned.values(), strict=True):
+                key, mine = about.pop(seq, (None, False))
+                read = _read(reader, key, value) if key is not None and is_record(value) else value
+                if mine:
+                    shown[seq] = read
+            last = int(returned.seq[-1]) if len(returned.seq) else NONE
+            ready = []
+            while waiting and self.back[waiting[0][0]] <= last:
+                ready.append(waiting.popleft())
+            yield from self._made(ready, shown)
+            first = here.stop
+        yield from self._made(waiting, shown)
+
+    def _made(self, waiting: Iterable[tuple[int, Any]], shown: dict[int, Any]) -> Iterator[Op]:
+        values = list(waiting)
+        places = np.array([place for place, _ in values], dtype=np.int64)
+        numbers = [column[places].tolist() for column in (self.seq, self.t, self.process, self.back, self.back_t)]
+        coded = (self.group, self.f, self.target, self.status, self.node)
+        words = [list(map(self.words.word, column[places].tolist())) for column in coded]
+        for (_, value), (seq, t, process, back, back_t), (group, f, target, status, node) in zip(
+            values, zip(*numbers, strict=True), zip(*words, strict=True), strict=True
+        ):
+            yield Op(
+                seq,
+                t,
+                group or "",
+                process,
+                f or "",
+                target or "",
+                value,
+                back,
+                back_t,
+                status or "",
+                node,
+                shown.pop(back, None),
+            )
+
+
+def _read(reader: Reader, key: tuple[str, str], record: Any) -> Any:
+    try:
+        return reader.read(key, record)
+    except HistoryError as error:
+        return error
+
+
+class _Ops:
+    def __init__(self) -> None:
+        self._words = Dictionary()
+        self._parts: list[tuple[Asked, Returned]] = []
+
+    def take(self, chunk: Chunk) -> None:
+        """The next part."""
+        asked, returned = chunk.asked(self._words), chunk.returned(self._words)
+        if len(asked.seq) or len(returned.seq):
+            self._parts.append((asked, returned))
+
+    def done(self) -> Ops:
+        """All parts, each operation with its return."""
+        asked = [one for one, _ in self._parts] or [Asked.none()]
+        returned = [one for _, one in self._parts] or [Returned.none()]
+        op, seq = (np.concatenate([getattr(one, name) for one in asked]) for name in ("op", "seq"))
+        returned_ops = np.concatenate([one.op for one in returned])
+        ops, firsts = np.unique(returned_ops, return_index=True)
+        at = np.searchsorted(ops, op)
+        found = at < len(ops)
+        found[found] = ops[at[found]] == op[found]
+        place = np.full(len(op), NONE, dtype=np.int64)
+        place[found] = firsts[at[found]]
+        back_seq = np.concatenate([one.seq for one in returned])
+        found[found] = back_seq[place[found]] > seq[found]
+        place[~found] = NONE
+
+        def of(name: str) -> Any:
+            column = np.concatenate([getattr(one, name) for one in returned])
+            return np.append(column, column.dtype.type(NONE))[place]
+
+        columns = {
+            name: np.concatenate([getattr(one, name) for one in asked])
+            for name in ("t", "group", "process", "f", "target")
+        }
+        return Ops(
+            words=self._words,
+            seq=seq,
+            back=of("seq"),
+            back_t=of("t"),
+            status=of("status"),
+            node=of("node"),
+            parts=self._parts,
+            **columns,
+        )
+
+
+client_ops: View[Ops] = View(_Ops)
+"""All operations."""
+
+
+def misfit(op: Op) -> str:
+    """Why this operation, whose record does not fit, cannot be judged."""
+    return f"event {op.back}: {op.shown.what}"
