@@ -206,19 +206,24 @@ class _Replayer:
     def _compare(self, replica: Replica, index: int, term: int, mine: tuple[int, int, int, int]) -> None:
         """An entry of this term at this index: the same as the first stored one?"""
         prefixes = replica.prefixes
-        first = prefixes.get(index, term)
-        if first is None:
+        shared = prefixes.get(index, term)
+        if shared is None:
             prefixes.put(index, term, mine)
             return
         self._compared += 1
         roll, payload, seq, rank = mine
-        known = first[0] != UNKNOWN and roll != UNKNOWN
-        if not (first[0] == roll if known else first[1] == payload):
+        if _differ(shared, mine):
             replica.log.keep(index, roll, payload)
-            nodes = sorted(((first[3], first[2]), (rank, seq)))
-            self._disagree("log", replica.group, index, term, nodes)
+        first = prefixes.rivals.get((index, term), shared)
+        if _differ(first, mine):
+            self._disagree("log", replica.group, index, term, sorted(((first[3], first[2]), (rank, seq))))
+            if rank < first[3]:
+                prefixes.rivals[index, term] = mine
         elif rank < first[3] or (first[0] == UNKNOWN and roll != UNKNOWN):
-            prefixes.put(index, term, mine)
+            if first is shared:
+                prefixes.put(index, term, mine)
+            else:
+                prefixes.rivals[index, term] = mine
 
     def _disagree(self, what: str, group: str, index: int, term: int, nodes: list[tuple[int, int]]) -> None:
         """Keep the lowest index of each kind (and term): what follows it differs because of it."""
@@ -407,6 +412,12 @@ def known_committed(history: History, promise: Promise, plan: Plan) -> Known:
         known.add(one, rank=LAST)
     known.join(_acknowledged(history))
     return known
+
+
+def _differ(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
+    """Whether entries of one index and term differ: in their prefixes, or, if one is not known, in themselves."""
+    known = one[0] != UNKNOWN and other[0] != UNKNOWN
+    return one[0] != other[0] if known else one[1] != other[1]
 
 
 def _number(value: Any) -> bool:

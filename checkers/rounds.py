@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from dethrone.checkers.facts import VOTES, elections
-from dethrone.checkers.traces import traces
+from dethrone.checkers.traces import reporters, traces
 from dethrone.harness.core.clock import MS, Ns
 from dethrone.harness.core.events import Traced
 from dethrone.harness.core.history import History, per_history
@@ -100,9 +100,13 @@ class Contest:
 def contests(history: History) -> Mapping[str, Sequence[Contest]]:
     """Group → its terms in which nodes stood."""
     stood: dict[tuple[str, int], dict[str, list[Traced]]] = {}
+    own: dict[tuple[str, str], list[Traced]] = defaultdict(list)
     for event in VOTES(history):
         if stands(event, event.node):
-            stood.setdefault((event.group, event.term), {}).setdefault(event.node, []).append(event)
+            own[event.group, event.node].append(event)
+    for group, node in reporters(history):
+        for event in own[group, node]:
+            stood.setdefault((group, event.term), {}).setdefault(node, []).append(event)
     won = {(fact.group, fact.term) for fact in elections(history)}
     found: dict[str, list[Contest]] = defaultdict(list)
     for (group, term), who in stood.items():

@@ -45,6 +45,8 @@ class Prefixes:
         self.names: list[str] = []
         """The group's nodes by their rank: in order of appearance."""
         self._terms: dict[int, Dense] = {}
+        self.rivals: dict[tuple[int, int], tuple[int, ...]] = {}
+        """(index, term) → another entry there, of a node of a lower rank: which others are compared with."""
 
     def get(self, index: int, term: int) -> tuple[int, ...] | None:
         """(hash of the prefix, hash of the payload, seq, rank) of the entry of this term at this index."""
@@ -53,7 +55,7 @@ class Prefixes:
 
     def same(self, index: int, term: int, roll: int, rank: int) -> bool:
         """Whether this prefix, which is known, is the one that a node of no higher rank stored first. Quick."""
-        rows = self._terms.get(term)
+        rows = self._terms.get(term) if not self.rivals else None
         return rows is not None and rows.cell(index, 0) == roll and (rows.cell(index, 3) or 0) <= rank
 
     def put(self, index: int, term: int, row: tuple[int, ...]) -> None:
