@@ -186,18 +186,18 @@ class _Replayer:
             self._pin(replica, index, commit, leader=True)
 
     def _entry(self, replica: Replica, event: Note, index: int, term: int, payload: int) -> None:
-        log, roll = replica.log, UNKNOWN
-        before = log.at(index) if index <= log.end else None
-        if before is not None and before[:2] == (term, payload):
-            roll = before[2]
-        else:
-            roll = log.put(index, term, payload)
-            if before is not None and index <= replica.pinned:
-                replica.broke_its_commit(event, "replaced an entry that it had committed")
+        log = replica.log
         if term in replica.led:
             last = self._own.get((replica.group, replica.node, term))
             if last is None or index > last[0]:  # not what it got back as a follower
                 self._own[replica.group, replica.node, term] = (index, event.seq)
+        before = log.at(index) if index <= log.end else None
+        if before is not None and before[0] == term and before[1] == payload:
+            self._compared += 1  # it was when it was stored first
+            return
+        roll = log.put(index, term, payload)
+        if before is not None and index <= replica.pinned:
+            replica.broke_its_commit(event, "replaced an entry that it had committed")
         if roll != UNKNOWN and replica.prefixes.same(index, term, roll, replica.rank):
             self._compared += 1  # nearly always
         else:

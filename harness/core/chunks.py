@@ -84,6 +84,10 @@ class Chunk(Protocol):
     def table(self) -> TracedColumns:
         """The columns of all trace events."""
 
+    @property
+    def by_node(self) -> list[tuple[tuple[str, str], Ints]]:
+        """(group, node) → the places of its trace events in ``table``, in order of appearance."""
+
     def observed_columns(self, words: Dictionary) -> ObservedColumns:
         """The columns of all observations."""
 
@@ -172,6 +176,11 @@ class EventChunk:
         """See ``Chunk``."""
         return traced_columns(self._traced, self.words)
 
+    @cached_property
+    def by_node(self) -> list[tuple[tuple[str, str], Ints]]:
+        """See ``Chunk``."""
+        return _by_node(self.table, self.words)
+
     def observed_columns(self, words: Dictionary) -> ObservedColumns:
         """See ``Chunk``."""
         return observed_columns(self.of(Observed), words)
@@ -216,7 +225,7 @@ class RowChunk:
     def __init__(self, batch: pa.RecordBatch) -> None:
         self._batch = batch
         self._made: dict[type, Sequence[Any]] = {}
-        self._named: dict[str, list[Traced]] = {}
+        self._by_name: dict[str, list[Traced]] = {}
 
     def kinds(self) -> Collection[type]:
         """See ``Chunk``."""
@@ -233,16 +242,13 @@ class RowChunk:
 
     def traced(self, names: Collection[str]) -> Sequence[Traced]:
         """See ``Chunk``."""
-        fresh = [name for name in names if name not in self._named]
+        fresh = [name for name in names if name not in self._by_name]
         if fresh:
             for name in fresh:
-                self._named[name] = []
-            mask = np.zeros(len(self._batch), dtype=np.bool_)
-            for name in fresh:
-                mask |= self._is("name", name)
-            for event in self._events(np.flatnonzero(mask & self._all_traced)):
-                self._named[event.name].append(event)
-        parts = [self._named[name] for name in names if self._named[name]]
+                self._by_name[name] = []
+            for event in self._events(np.flatnonzero(self._named(fresh) & self._all_traced)):
+                self._by_name[event.name].append(event)
+        parts = [self._by_name[name] for name in names if self._by_name[name]]
         if len(parts) < 2:
             return parts[0] if parts else ()
         return sorted((event for part in parts for event in part), key=_SEQ)
@@ -253,16 +259,23 @@ class RowChunk:
 
     def notes(self, names: Collection[str], indexed: Collection[str]) -> Iterator[Note]:
         """See ``Chunk``."""
-        mask = np.zeros(len(self._batch), dtype=np.bool_)
-        for name in names:
-            mask |= self._is("name", name)
-        columns = ("seq", "group", "node", "incarnation", "name", "term", "source", "index", "rest")
-        picked = self._batch.select(columns).take(_indices(np.flatnonzero(mask & self._all_traced)))
+        places = np.flatnonzero(self._named(names) & self._all_traced)
+        index = self._batch.column("index")
+        known = index.is_valid().to_numpy(zero_copy_only=False)[places]
+        bare = known & self._named(indexed)[places]
+        columns = ("seq", "group", "node", "incarnation", "name", "term")
+        taken = (self._batch.column(name).take(_indices(places)) for name in columns)
+        shell = self._is("source", "shell")[places].tolist()
+        numbers = zip(index.fill_null(0).to_numpy()[places].tolist(), known.tolist(), strict=True)
+        rest = iter(self._batch.column("rest").take(_indices(places[~bare])).to_pylist())
         with decoded():
-            lists = (rows.listed(picked.column(name)) for name in columns)
-            for seq, group, node, incarnation, name, term, source, index, rest in zip(*lists, strict=True):
-                data = None if index is not None and name in indexed else rows.data_in(rest)
-                yield Note(seq, group, node, incarnation, name, term, source == "shell", index, data)
+            yield from map(
+                Note,
+                *map(rows.listed, taken),
+                shell,
+                [number if there else None for number, there in numbers],
+                [None if without else rows.data_in(next(rest)) for without in bare.tolist()],
+            )
 
     @cached_property
     def words(self) -> Dictionary:
@@ -283,6 +296,11 @@ class RowChunk:
             term=self._numbers("term", mask),
             shell=self._is("source", "shell")[mask],
         )
+
+    @cached_property
+    def by_node(self) -> list[tuple[tuple[str, str], Ints]]:
+        """See ``Chunk``."""
+        return _by_node(self.table, self.words)
 
     def observed_columns(self, words: Dictionary) -> ObservedColumns:
         """See ``Chunk``."""
@@ -352,6 +370,13 @@ class RowChunk:
         mask: Bools = self._code_column(coded) == held.index(word)
         return mask
 
+    def _named(self, names: Collection[str]) -> Bools:
+        """Rows with one of these in the column ``name``."""
+        coded = self._batch.column("name")
+        codes = [code for code, word in enumerate(coded.dictionary.to_pylist()) if word in names]
+        mask: Bools = np.isin(self._code_column(coded), codes)
+        return mask
+
     def _events(self, places: Ints) -> Sequence[Any]:
         """The events of these rows. HistoryError: one is none."""
         if not len(places):
@@ -419,11 +444,16 @@ class Order:
 
 def by_node(chunk: Chunk, among: Bools | None = None) -> list[tuple[tuple[str, str], Ints]]:
     """(group, node) → the places of its trace events in ``chunk.table``; ``among``: of these rows only."""
-    table, word = chunk.table, chunk.words.word
-    rows_in = np.arange(len(table)) if among is None else np.flatnonzero(among)
-    who = table.group[rows_in].astype(np.int64) * len(chunk.words) + table.node[rows_in]
+    if among is None:
+        return chunk.by_node
+    picked = ((who, places[among[places]]) for who, places in chunk.by_node)
+    return [(who, places) for who, places in picked if len(places)]
+
+
+def _by_node(table: TracedColumns, words: Dictionary) -> list[tuple[tuple[str, str], Ints]]:
+    who, word = table.group.astype(np.int64) * len(words) + table.node, words.word
     order = np.argsort(who, kind="stable")
     bounds = [*changes(who[order]).tolist(), len(order)]
-    parts = [rows_in[order[lo:hi]] for lo, hi in pairwise(bounds)]
+    parts = [order[lo:hi] for lo, hi in pairwise(bounds)]
     parts.sort(key=lambda places: int(places[0]))
     return [((word(int(table.group[at[0]])) or "", word(int(table.node[at[0]])) or ""), at) for at in parts]
