@@ -89,6 +89,9 @@ class Names(set):
     def at(self, seq):
         return Mark(seq=seq, t=seq * SECOND, name="step")
 
+    def prepare(self, _):
+        pass
+
 
 def task(**more):
     return Task(system="raft", plan=PLAN, strategy="triggered", planted=BUG, **more)
