@@ -47,4 +47,4 @@ def of(kind, plain=PLAIN):
     if origin in {dict, Mapping}:
         return st.dictionaries(of(args[0], plain), of(args[1], plain), max_size=2)
     hints = get_type_hints(kind, include_extras=True)
-    return st.builds(kind, **{name: of(hints[name], plain) for name in kind.__struct_fields__})
+    return st.builds(kind, **{name: of(hint, plain) for name, hint in hints.items()})

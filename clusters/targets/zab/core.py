@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from dethrone.clusters.targets.client_api import Append, Cas, Get, NotLeader, Ok, Put, Refused
-from dethrone.clusters.targets.kit.core import KitCore, status_of
+from dethrone.clusters.targets.kit.core import KitCore
 from dethrone.clusters.targets.kit.files import file_of
 from dethrone.clusters.targets.zab import election, following, leading
 from dethrone.clusters.targets.zab.knobs import ZabKnobs
@@ -19,8 +19,7 @@ from dethrone.clusters.targets.zab.log import ACCEPTED, CURRENT, LOG, read_epoch
 from dethrone.clusters.targets.zab.messages import Closed, Notification, Packet, epoch_of
 from dethrone.clusters.targets.zab.node import CONNECT, FINALIZE, NOTIFY, TICK, Node
 from dethrone.clusters.targets.zab.rules import BROADCAST, LEADING, LOOKING, Rules
-from dethrone.harness.core.clock import Clocks
-from dethrone.harness.core.machine import CoreStatus, DiskDone, DiskImage, DiskOp, Fsync, Glance
+from dethrone.harness.core.machine import DiskDone, DiskImage, DiskOp, Fsync, Glance
 
 PENDING_MAX = 10_000
 
@@ -37,10 +36,10 @@ def _on_packet(n: Node, src: str, packet: Packet) -> None:
 def _on_closed(n: Node, src: str, body: Closed) -> None:
     if n.lead is not None:
         peer = n.lead.peers.get(src)
-        if peer is not None and peer.link.number == body.link:
+        if peer is not None and peer.number == body.link:
             del n.lead.peers[src]
-    elif n.follow is not None and (src, body.link) == (n.follow.leader, n.follow.link.number):
-        following.on_closed(n, n.follow)
+    elif n.follow is not None and (src, body.link) == (n.follow.link.to, n.follow.link.number):
+        following.on_closed(n)
 
 
 def _on_tick(n: Node) -> None:
@@ -49,6 +48,36 @@ def _on_tick(n: Node) -> None:
         leading.on_tick(n, n.lead)
     elif n.follow is not None:
         following.on_tick(n, n.follow)
+
+
+def _glance(n: Node) -> Glance:
+    """The main fields. ``term`` is acceptedEpoch, for currentEpoch lags; a leader is named once its epoch is won.
+
+    Nothing that a crash at this moment could undo: while acceptedEpoch is being written, the epoch on disk. Places in
+    the log stand for zxids: its end is (epoch, place).
+    """
+    end = (epoch_of(n.log.last), n.log.end)
+    if n.accepted != n.durable_accepted:
+        return LOOKING, n.durable_accepted, None, None, end, n.commit
+    return n.shown_role(), n.accepted, n.leader, n.voted_for, end, n.commit
+
+
+def _shown(n: Node) -> dict[str, Any]:
+    lead = n.lead
+    extra = {
+        "phase": n.phase,
+        "currentEpoch": n.current,
+        "round": n.round,
+        "vote": list(n.vote),
+        "zxid": n.log.last,
+        "established": lead is not None and n.phase == BROADCAST,
+    }
+    if lead is not None:
+        extra["infoFrom"] = sorted(lead.info_from)
+        extra["epochAcks"] = sorted(lead.epoch_acks)
+        extra["newLeaderAcks"] = sorted(lead.leader_acks)
+        extra["forwarding"] = sorted(peer.to for peer in lead.peers.values() if peer.forwarding)
+    return {"hw": n.commit, "extra": extra}
 
 
 class ZabCore(KitCore[Node]):
@@ -61,6 +90,7 @@ class ZabCore(KitCore[Node]):
         CONNECT: following.connect,
         TICK: _on_tick,
     }
+    SHOWN = (_glance, _shown)
 
     def __init__(self, node: str, members: tuple[str, ...], knobs: ZabKnobs, rules: Rules) -> None:
         del knobs  # those of the rules: a build may have its own
@@ -75,11 +105,11 @@ class ZabCore(KitCore[Node]):
         last = epoch_of(n.log.last)
         accepted, current = read_epoch(disk, ACCEPTED), read_epoch(disk, CURRENT)
         n.current = last if current is None else current
-        n.accepted = n.durable_accepted = max(last, n.current) if accepted is None else accepted
+        n.accepted = max(last, n.current) if accepted is None else accepted
         if n.accepted < n.current and n.rules.follower_stores_accepted and n.rules.leader_stores_accepted:
             n.halt(f"acceptedEpoch {n.accepted} is below currentEpoch {n.current}")
             return
-        n.accepted = max(n.accepted, n.current)
+        n.accepted = n.durable_accepted = max(n.accepted, n.current)
         if last > n.current and n.knobs.epoch_mismatch == "refuse":
             n.halt(f"the log is of epoch {last}, currentEpoch says {n.current}")
             return
@@ -106,12 +136,11 @@ class ZabCore(KitCore[Node]):
     def disk_done(self, done: DiskDone) -> None:
         """A batch succeeded or failed."""
         n = self.node
-        follows = n.pending.pop(done.token, None)
         if done.error is not None:
             n.note("persist_failed", {"error": done.error})
             n.halt(f"disk: {done.error}")
-        elif follows is not None:
-            follows()
+        else:
+            n.pending.pop(done.token)()
 
     def settle(self) -> None:
         """A decision gave the node a role: begin it."""
@@ -119,33 +148,3 @@ class ZabCore(KitCore[Node]):
         if n.role != LOOKING and n.lead is None and n.follow is None and not n.halted:
             n.timer(TICK, n.knobs.tick_time // 2)
             (leading if n.role == LEADING else following).begin(n)
-
-    def status(self, now: Clocks) -> CoreStatus:
-        """The observer record. Places in the log stand for zxids: ``log_end`` is (epoch, place)."""
-        del now
-        n, lead = self.node, self.node.lead
-        extra = {
-            "phase": n.phase,
-            "currentEpoch": n.current,
-            "round": n.round,
-            "vote": [n.vote.leader, n.vote.zxid, n.vote.peer_epoch],
-            "zxid": n.log.last,
-            "established": lead is not None and lead.established,
-        }
-        if lead is not None:
-            extra["infoFrom"] = sorted(lead.info_from)
-            extra["epochAcks"] = sorted(lead.epoch_acks)
-            extra["newLeaderAcks"] = sorted(lead.leader_acks)
-            extra["forwarding"] = sorted(sid for sid, peer in lead.peers.items() if peer.forwarding)
-        return status_of(self.glance(), hw=n.commit, extra=extra)
-
-    def glance(self) -> Glance:
-        """The main fields. ``term`` is acceptedEpoch, for currentEpoch lags; a leader is named once its epoch is won.
-
-        Nothing that a crash at this moment could undo: while acceptedEpoch is being written, the epoch on disk.
-        """
-        n = self.node
-        end = (n.log.last >> 32, n.log.end)
-        if n.epochs_in_flight:
-            return LOOKING, n.durable_accepted, None, None, end, n.commit
-        return n.shown_role(), n.accepted, n.leader, n.voted[1], end, n.commit

@@ -11,8 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import msgspec
-
 from dethrone.clusters.targets.zab.messages import Closed, Notification, Vote
 from dethrone.clusters.targets.zab.node import CONNECT, FINALIZE, NOTIFY, TICK, Node
 from dethrone.clusters.targets.zab.rules import ELECTION, FOLLOWING, LEADING, LOOKING
@@ -23,24 +21,22 @@ def look(n: Node, why: str) -> None:
     if n.role != LOOKING or n.phase != ELECTION:
         n.note("step_down" if n.role == LEADING else "looking", {"why": why})
     if n.lead is not None:
-        for sid, peer in n.lead.peers.items():
-            n.send(sid, Closed(peer.link.number))
+        for peer in n.lead.peers.values():
+            n.send(peer.to, Closed(peer.number))
     if n.follow is not None:
-        n.send(n.follow.leader, Closed(n.follow.link.number))
+        n.send(n.follow.link.to, Closed(n.follow.link.number))
     committed = n.log.terms[n.commit - 1] if n.commit else 0
     shows_end = n.rules.shows_log_end or (n.lead is None and n.follow is None)
-    n.last_zxid = n.log.last if shows_end else committed
-    n.vote = Vote(n.me, n.last_zxid, n.current)
+    n.vote = n.own_vote = Vote(n.me, n.log.last if shows_end else committed, n.current)
     n.lead = n.follow = n.leader = None
     n.role, n.phase = LOOKING, ELECTION
     n.give_up(why)
     for timer in (TICK, CONNECT, FINALIZE):
         n.timer(timer, None)
-    n.own_vote = n.vote
     n.round += 1
     n.received, n.outside = {}, {}
     n.finalizing = False
-    n.note("election_started", {"round": n.round, "vote": list(msgspec.structs.astuple(n.vote)), "why": why})
+    n.note("election_started", {"round": n.round, "vote": list(n.vote), "why": why})
     n.interval = n.knobs.min_notification_interval
     n.timer(NOTIFY, n.interval)
     _send_all(n)
@@ -94,7 +90,7 @@ def _heard_looking(n: Node, src: str, body: Notification) -> None:
         _send_all(n)
     elif _better(n, body.vote, n.vote):
         n.vote = body.vote
-        n.note("vote_changed", {"by": src, "vote": list(msgspec.structs.astuple(n.vote)), "round": n.round})
+        n.note("vote_changed", {"by": src, "vote": list(n.vote), "round": n.round})
         _send_all(n)
     n.received[src] = body
     _tally(n)
@@ -111,7 +107,8 @@ def _heard_decided(n: Node, src: str, body: Notification) -> None:
 
 
 def _better(n: Node, a: Vote, b: Vote) -> bool:
-    return n.rules.rank(a, n.sids[a.leader]) > n.rules.rank(b, n.sids[b.leader])
+    first, second = (n.rules.rank(vote.peer_epoch, vote.zxid, n.sids[vote.leader]) for vote in (a, b))
+    return first > second
 
 
 def _notification(n: Node) -> Notification:

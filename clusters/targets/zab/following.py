@@ -12,20 +12,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import msgspec
-
 from dethrone.clusters.targets.zab import messages as m
 from dethrone.clusters.targets.zab.election import look
 from dethrone.clusters.targets.zab.messages import epoch_of, zxid_of
-from dethrone.clusters.targets.zab.node import CONNECT, Node
-from dethrone.clusters.targets.zab.roles import Following, Link
+from dethrone.clusters.targets.zab.node import CONNECT, Following, Link, Node
 from dethrone.clusters.targets.zab.rules import BROADCAST, DISCOVERY, SYNCHRONIZATION
 
 
 def begin(n: Node) -> None:
     """A leader was nominated: connect to it."""
-    n.follow = Following(n.vote.leader, now=n.mono, deadline=n.mono + n.knobs.init_ns)
-    n.phase = DISCOVERY
+    n.follow = Following(Link(n.vote.leader, 0, n.mono))
+    n.enter(DISCOVERY)
     connect(n)
 
 
@@ -35,17 +32,17 @@ def connect(n: Node) -> None:
     if follow is None:
         return
     if follow.tries == n.knobs.connect_tries:
-        look(n, f"{follow.leader} cannot be reached")
+        look(n, f"{n.vote.leader} cannot be reached")
         return
     follow.tries += 1
     n.link_number += 1
-    follow.link = Link(n.link_number, n.mono)
-    n.pack(follow.leader, follow.link, m.FollowerInfo(n.accepted))
+    follow.link = Link(n.vote.leader, n.link_number, n.mono)
+    n.pack(follow.link, m.FollowerInfo(n.accepted))
 
 
-def on_closed(n: Node, follow: Following) -> None:
+def on_closed(n: Node) -> None:
     """The leader does not know the connection, or ended it."""
-    if n.phase == DISCOVERY and not follow.epoch:
+    if n.phase == DISCOVERY:
         n.timer(CONNECT, n.knobs.connect_wait)
     else:
         look(n, "the connection was closed")
@@ -53,7 +50,7 @@ def on_closed(n: Node, follow: Following) -> None:
 
 def on_packet(n: Node, follow: Following, src: str, packet: m.Packet) -> None:
     """A packet of the leader."""
-    if src != follow.leader or packet.link != follow.link.number:
+    if (src, packet.link) != (follow.link.to, follow.link.number):
         n.send(src, m.Closed(packet.link))
         return
     for body in follow.link.take(packet, n.mono):
@@ -74,15 +71,12 @@ def _epoch(n: Node, follow: Following, body: m.LeaderInfo) -> None:
         look(n, f"epoch {epoch} is below the accepted one")
         return
     counted = epoch > n.accepted
-    follow.epoch = epoch
     if counted:
-        n.store_accepted(epoch, really=n.rules.follower_stores_accepted)
-        n.voted = (epoch, follow.leader)
-    n.note("epoch_accepted", {"epoch": epoch, "leader": follow.leader, "counted": counted})
+        n.accept(epoch, n.vote.leader, store=n.rules.follower_stores_accepted)
+    n.note("epoch_accepted", {"epoch": epoch, "leader": n.vote.leader, "counted": counted})
     current = n.current if counted or not n.rules.counts_once else m.NOT_COUNTED
-    n.pack(follow.leader, follow.link, m.AckEpoch(epoch, current, n.last_zxid))
-    n.phase = SYNCHRONIZATION
-    follow.deadline = n.mono + n.knobs.init_ns
+    n.pack(follow.link, m.AckEpoch(epoch, current, n.own_vote.zxid))
+    n.enter(SYNCHRONIZATION)
 
 
 # --- synchronization ------------------------------------------------------------------------------------------------
@@ -154,21 +148,21 @@ def _new_leader(n: Node, follow: Following, body: m.NewLeader) -> None:
         if n.rules.log_before_ack:
             n.store(ops)
     for zxid in acks:
-        n.pack(follow.leader, follow.link, m.Ack(zxid))
+        n.pack(follow.link, m.Ack(zxid))
     if not n.rules.log_before_ack:
         n.store(ops)
     follow.synced = True
-    n.leader = follow.leader
+    n.leader = n.vote.leader
     n.note("sync_done", {"epoch": epoch, "zxid": n.log.last})
-    n.note("leader_seen", {"leader": follow.leader, "epoch": epoch})
+    n.note("leader_seen", {"leader": n.leader, "epoch": epoch})
 
 
 def _up_to_date(n: Node, follow: Following, _: m.UpToDate) -> None:
     """Serve; what came during the sync is logged, acknowledged and applied in its order."""
-    n.pack(follow.leader, follow.link, m.Ack(zxid_of(follow.epoch)))
+    n.pack(follow.link, m.Ack(zxid_of(n.accepted)))
     n.phase = BROADCAST
     if n.rules.refreshes_stored_vote:
-        n.vote = msgspec.structs.replace(n.vote, peer_epoch=follow.epoch)
+        n.vote = n.vote._replace(peer_epoch=n.accepted)
     n.deliver(n.log.end)
     buffered, follow.buffer = follow.buffer, []
     commits, follow.commits = follow.commits, []
@@ -191,27 +185,27 @@ def _log(n: Node, follow: Following, proposal: m.Proposal) -> None:
         n.store(ops)
     else:
         n.write(ops)
-    n.pack(follow.leader, follow.link, m.Ack(txn.zxid))
+    n.pack(follow.link, m.Ack(txn.zxid))
 
 
 def forward(n: Node, follow: Following, request: int, command: m.Command) -> None:
     """A client's write: the leader proposes it, the own COMMIT answers it."""
     n.writes += 1
     n.waiting[n.writes] = request
-    n.pack(follow.leader, follow.link, m.Forward(n.writes, command))
+    n.pack(follow.link, m.Forward(n.writes, command))
 
 
 def on_tick(n: Node, follow: Following) -> None:
     """Half a tick passed: is the leader silent, or a wait over?"""
     if not follow.synced:
-        if n.mono >= follow.deadline:
+        if n.mono >= n.deadline:
             look(n, f"{n.phase} took longer than initLimit")
     elif n.mono - follow.link.heard > n.knobs.sync_ns:
         look(n, "the leader is silent")
 
 
 _HANDLERS: Mapping[type, Callable[[Node, Following, Any], None]] = {
-    m.Ping: lambda n, follow, body: n.pack(follow.leader, follow.link, body),
+    m.Ping: lambda n, follow, body: n.pack(follow.link, body),
     m.LeaderInfo: _epoch,
     m.Diff: _keep,
     m.Trunc: _truncate,

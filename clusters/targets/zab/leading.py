@@ -14,13 +14,10 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import msgspec
-
 from dethrone.clusters.targets.zab import messages as m
 from dethrone.clusters.targets.zab.election import look
-from dethrone.clusters.targets.zab.messages import zxid_of
-from dethrone.clusters.targets.zab.node import Node
-from dethrone.clusters.targets.zab.roles import Leading, Link, Peer
+from dethrone.clusters.targets.zab.messages import epoch_of, zxid_of
+from dethrone.clusters.targets.zab.node import Leading, Node, Peer
 from dethrone.clusters.targets.zab.rules import BROADCAST, DISCOVERY, SYNCHRONIZATION
 
 Origin = tuple[str, int, int] | None
@@ -28,43 +25,42 @@ Origin = tuple[str, int, int] | None
 
 def begin(n: Node) -> None:
     """Nominated: wait for followers."""
-    own = (n.current, n.last_zxid)
-    n.lead = lead = Leading(own, initial=n.log.end, deadline=n.mono + n.knobs.init_ns)
-    n.phase = DISCOVERY
+    n.lead = lead = Leading(n.log.end)
+    n.enter(DISCOVERY)
     _informed(n, lead, n.me, n.accepted if n.rules.counts_own_accepted else 0)
 
 
 def on_packet(n: Node, lead: Leading, src: str, packet: m.Packet) -> None:
     """A packet of a follower, or of a node that wants to be one."""
     peer = lead.peers.get(src)
-    if peer is None or peer.link.number != packet.link:
+    if peer is None or peer.number != packet.link:
         if packet.seq != 1 or not isinstance(packet.body, m.FollowerInfo):
             n.send(src, m.Closed(packet.link))
             return
-        peer = lead.peers[src] = Peer(Link(packet.link, n.mono))
-    for body in peer.link.take(packet, n.mono):
+        peer = lead.peers[src] = Peer(src, packet.link, n.mono)
+    for body in peer.take(packet, n.mono):
         if n.lead is not lead or lead.peers.get(src) is not peer:
             return
         handler = _HANDLERS.get(type(body))
         if handler is not None:
-            handler(n, lead, src, peer, body)
+            handler(n, lead, peer, body)
 
 
-def _drop(n: Node, lead: Leading, src: str, why: str) -> None:
+def _drop(n: Node, lead: Leading, peer: Peer, why: str) -> None:
     """Close a follower's connection."""
-    peer = lead.peers.pop(src)
-    n.note("follower_closed", {"sid": src, "why": why})
-    n.send(src, m.Closed(peer.link.number))
+    del lead.peers[peer.to]
+    n.note("follower_closed", {"sid": peer.to, "why": why})
+    n.send(peer.to, m.Closed(peer.number))
 
 
 # --- discovery ------------------------------------------------------------------------------------------------------
 
 
-def _named(n: Node, lead: Leading, src: str, peer: Peer, body: m.FollowerInfo) -> None:
+def _named(n: Node, lead: Leading, peer: Peer, body: m.FollowerInfo) -> None:
     if lead.fixed:
-        n.pack(src, peer.link, m.LeaderInfo(lead.epoch))
+        n.pack(peer, m.LeaderInfo(lead.epoch))
     else:
-        _informed(n, lead, src, body.accepted)
+        _informed(n, lead, peer.to, body.accepted)
 
 
 def _informed(n: Node, lead: Leading, sid: str, accepted: int) -> None:
@@ -74,50 +70,48 @@ def _informed(n: Node, lead: Leading, sid: str, accepted: int) -> None:
         return
     lead.fixed = True
     n.note("epoch_proposed", {"epoch": lead.epoch, "info_from": sorted(lead.info_from)})
-    n.store_accepted(lead.epoch, really=n.rules.leader_stores_accepted)
-    n.voted = (lead.epoch, n.me)
-    for other, peer in lead.peers.items():
-        n.pack(other, peer.link, m.LeaderInfo(lead.epoch))
-    lead.deadline = n.mono + n.knobs.init_ns
+    n.accept(lead.epoch, n.me, store=n.rules.leader_stores_accepted)
+    for peer in lead.peers.values():
+        n.pack(peer, m.LeaderInfo(lead.epoch))
+    n.enter(DISCOVERY)
     lead.epoch_acks.add(n.me)
     _count(n, lead)
 
 
-def _epoch_acked(n: Node, lead: Leading, src: str, peer: Peer, body: m.AckEpoch) -> None:
+def _epoch_acked(n: Node, lead: Leading, peer: Peer, body: m.AckEpoch) -> None:
     if body.epoch != lead.epoch or not lead.fixed:
-        _drop(n, lead, src, "another epoch")
+        _drop(n, lead, peer, "another epoch")
         return
     if body.current != m.NOT_COUNTED:
-        if n.rules.ahead((body.current, body.zxid), lead.own):
-            n.note("epoch_refused", {"sid": src, "theirs": [body.current, body.zxid], "own": list(lead.own)})
-            _drop(n, lead, src, "its history is ahead")
+        own = n.own_vote
+        if n.rules.rank(body.current, body.zxid) > n.rules.rank(own.peer_epoch, own.zxid):
+            theirs = [body.current, body.zxid]
+            n.note("epoch_refused", {"sid": peer.to, "theirs": theirs, "own": [own.peer_epoch, own.zxid]})
+            _drop(n, lead, peer, "its history is ahead")
             return
-        lead.epoch_acks.add(src)
+        lead.epoch_acks.add(peer.to)
     peer.zxid = body.zxid
-    if lead.won:
-        _sync(n, lead, src, peer)
-    else:
+    if n.phase == DISCOVERY:
         _count(n, lead)
+    else:
+        _sync(n, lead, peer)
 
 
 def _count(n: Node, lead: Leading) -> None:
-    if lead.won or not (n.enough(lead.epoch_acks) or not n.rules.waits_for_epoch_acks):
+    if n.rules.waits_for_epoch_acks and not n.enough(lead.epoch_acks):
         return
-    lead.won = True
-    n.phase = SYNCHRONIZATION
-    lead.deadline = n.mono + n.knobs.init_ns
+    n.enter(SYNCHRONIZATION)
 
     def stored() -> None:
         if n.lead is lead:
-            lead.elected = True
             n.leader = n.me
             n.note("elected", {"term": lead.epoch, "voters": sorted(lead.epoch_acks)})
             _leader_acked(n, lead, n.me)
 
     n.store(n.current_ops(lead.epoch), stored)
-    for src, peer in lead.peers.items():
+    for peer in lead.peers.values():
         if peer.zxid >= 0:
-            _sync(n, lead, src, peer)
+            _sync(n, lead, peer)
     if not n.rules.serves_when_established:
         _establish(n, lead)
 
@@ -125,77 +119,73 @@ def _count(n: Node, lead: Leading) -> None:
 # --- synchronization ------------------------------------------------------------------------------------------------
 
 
-def _sync(n: Node, lead: Leading, src: str, peer: Peer) -> None:
+def _sync(n: Node, lead: Leading, peer: Peer) -> None:
     """Everything that this follower lacks, in one step."""
-    if peer.synced:
-        return
-    peer.synced = True
     log = n.log
-    end = n.commit if lead.established else lead.initial
+    end = n.commit if n.phase == BROADCAST else lead.initial
     last = log.terms[end - 1] if end else 0
     p = peer.zxid
     at = log.upto(min(p, last))
     mode: m.Body
     if p in (last, 0) or log.holds(p, end):
         mode = m.Diff(last)
-    elif p > last or (at < end and log.terms[at] >> 32 == p >> 32):
+    elif p > last or (at < end and epoch_of(log.terms[at]) == epoch_of(p)):
         mode = m.Trunc(log.terms[at - 1] if at else 0) if n.rules.truncates else m.Diff(last)
     else:
         mode, at = m.Snap(tuple(log.entries[:end])), end
-    n.note("sync_sent", {"sid": src, "mode": type(mode).__name__.upper(), "p": p, "pairs": end - at})
-    n.pack(src, peer.link, mode)
+    n.note("sync_sent", {"sid": peer.to, "mode": type(mode).__name__.upper(), "p": p, "pairs": end - at})
+    n.pack(peer, mode)
     for txn in log.entries[at:end]:
-        n.pack(src, peer.link, m.Proposal(txn))
-        n.pack(src, peer.link, m.Commit(txn.zxid))
+        n.pack(peer, m.Proposal(txn))
+        n.pack(peer, m.Commit(txn.zxid))
     for txn in log.entries[end:]:
-        _forward(n, src, peer, m.Proposal(txn))
+        _forward(n, peer, m.Proposal(txn))
     peer.forwarding = n.rules.forwards_at_once
-    n.pack(src, peer.link, m.NewLeader(zxid_of(lead.epoch), lead.initial, end))
+    n.pack(peer, m.NewLeader(zxid_of(lead.epoch), lead.initial, end))
 
 
 def _leader_acked(n: Node, lead: Leading, sid: str) -> None:
     lead.leader_acks.add(sid)
-    if not lead.established and n.me in lead.leader_acks and n.enough(lead.leader_acks):
+    if n.phase != BROADCAST and n.me in lead.leader_acks and n.enough(lead.leader_acks):
         _establish(n, lead)
 
 
 def _establish(n: Node, lead: Leading) -> None:
-    lead.established = True
     n.phase = BROADCAST
     n.note("established", {"epoch": lead.epoch, "acks": sorted(lead.leader_acks), "zxid": n.log.last})
-    n.vote = msgspec.structs.replace(n.vote, peer_epoch=lead.epoch)
+    n.vote = n.vote._replace(peer_epoch=lead.epoch)
     n.deliver(lead.initial)
-    for sid, peer in lead.peers.items():
+    for peer in lead.peers.values():
         if peer.acked:
-            _up_to_date(n, sid, peer)
+            _up_to_date(n, peer)
 
 
-def _acked(n: Node, lead: Leading, src: str, peer: Peer, body: m.Ack) -> None:
+def _acked(n: Node, lead: Leading, peer: Peer, body: m.Ack) -> None:
     first, peer.answered = not peer.answered, True
     if body.zxid == zxid_of(lead.epoch):
         if not first:
             return
         peer.acked = peer.forwarding = True
-        if lead.established:
-            _up_to_date(n, src, peer)
-        _leader_acked(n, lead, src)
+        if n.phase == BROADCAST:
+            _up_to_date(n, peer)
+        _leader_acked(n, lead, peer.to)
         return
     while peer.unacked and peer.unacked[0][0] <= body.zxid:
         peer.unacked.popleft()
-    _stored(n, lead, src, body.zxid)
+    _stored(n, lead, peer.to, body.zxid)
 
 
-def _up_to_date(n: Node, sid: str, peer: Peer) -> None:
+def _up_to_date(n: Node, peer: Peer) -> None:
     peer.unacked = deque((zxid, n.mono) for zxid, _ in peer.unacked)
-    n.pack(sid, peer.link, m.UpToDate())
+    n.pack(peer, m.UpToDate())
 
 
 # --- broadcast ------------------------------------------------------------------------------------------------------
 
 
-def _forwarded(n: Node, lead: Leading, src: str, peer: Peer, body: m.Forward) -> None:
-    if lead.established:
-        propose(n, lead, body.command, (src, peer.link.number, body.number))
+def _forwarded(n: Node, lead: Leading, peer: Peer, body: m.Forward) -> None:
+    if n.phase == BROADCAST:
+        propose(n, lead, body.command, (peer.to, peer.number, body.number))
 
 
 def propose(n: Node, lead: Leading, command: m.Command, origin: Origin = None, request: int | None = None) -> None:
@@ -211,9 +201,9 @@ def propose(n: Node, lead: Leading, command: m.Command, origin: Origin = None, r
         n.origins[txn.zxid] = n.writes
     lead.outstanding[txn.zxid] = set()
     n.note("proposal", {"zxid": txn.zxid})
-    for sid, peer in lead.peers.items():
+    for peer in lead.peers.values():
         if peer.forwarding:
-            _forward(n, sid, peer, m.Proposal(txn, origin))
+            _forward(n, peer, m.Proposal(txn, origin))
 
     def logged() -> None:
         if n.lead is lead:
@@ -222,9 +212,9 @@ def propose(n: Node, lead: Leading, command: m.Command, origin: Origin = None, r
     n.write(n.log.extend((txn,)), logged)
 
 
-def _forward(n: Node, sid: str, peer: Peer, proposal: m.Proposal) -> None:
+def _forward(n: Node, peer: Peer, proposal: m.Proposal) -> None:
     peer.unacked.append((proposal.txn.zxid, n.mono))
-    n.pack(sid, peer.link, proposal)
+    n.pack(peer, proposal)
 
 
 def _stored(n: Node, lead: Leading, sid: str, zxid: int) -> None:
@@ -238,32 +228,32 @@ def _stored(n: Node, lead: Leading, sid: str, zxid: int) -> None:
             return
         del lead.outstanding[oldest]
         n.deliver(n.log.upto(oldest))
-        for other, peer in lead.peers.items():
+        for peer in lead.peers.values():
             if peer.forwarding:
-                n.pack(other, peer.link, m.Commit(oldest))
+                n.pack(peer, m.Commit(oldest))
 
 
 def on_tick(n: Node, lead: Leading) -> None:
     """Half a tick passed: ping, close what is silent, step down without a quorum."""
     heard = {n.me}
-    for sid, peer in list(lead.peers.items()):
+    for peer in list(lead.peers.values()):
         allowed = n.knobs.sync_ns + (0 if peer.acked else n.knobs.init_ns)
-        if n.mono - peer.link.heard > allowed:
-            _drop(n, lead, sid, "silent")
+        if n.mono - peer.heard > allowed:
+            _drop(n, lead, peer, "silent")
         elif peer.acked and peer.unacked and n.mono - peer.unacked[0][1] > n.knobs.sync_ns:
-            _drop(n, lead, sid, "a proposal is not acknowledged")
+            _drop(n, lead, peer, "a proposal is not acknowledged")
         else:
-            heard.add(sid)
-            n.pack(sid, peer.link, m.Ping())
+            heard.add(peer.to)
+            n.pack(peer, m.Ping())
     lead.ticks += 1
-    if not lead.established:
-        if n.mono >= lead.deadline:
+    if n.phase != BROADCAST:
+        if n.mono >= n.deadline:
             look(n, f"no quorum in {n.phase} within initLimit")
     elif lead.ticks % 2 == 0 and n.rules.steps_down and not n.enough(heard):
         look(n, "no quorum within syncLimit")
 
 
-_HANDLERS: Mapping[type, Callable[[Node, Leading, str, Peer, Any], None]] = {
+_HANDLERS: Mapping[type, Callable[[Node, Leading, Peer, Any], None]] = {
     m.FollowerInfo: _named,
     m.AckEpoch: _epoch_acked,
     m.Ack: _acked,

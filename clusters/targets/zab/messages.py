@@ -11,6 +11,8 @@ Source: Apache ZooKeeper (FastLeaderElection, LearnerHandler, Learner); the epoc
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import msgspec
 
 from dethrone.clusters.targets.client_api import Append, Cas, Put
@@ -37,7 +39,7 @@ class Txn(msgspec.Struct, frozen=True, gc=False, array_like=True):
     command: Command
 
 
-class Vote(msgspec.Struct, frozen=True, gc=False, array_like=True):
+class Vote(NamedTuple):
     """Which node should lead, with the end of its log and the epoch that it last synced in."""
 
     leader: str

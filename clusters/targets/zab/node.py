@@ -1,4 +1,4 @@
-"""The state of one ZAB node and the steps that its roles share: notes, timers, the disk, connections.
+"""The state of one ZAB node, of its role and its connections, and the steps that roles share: notes, the disk.
 
 Guarantees: a batch that must be on disk before anything else leaves is followed by a barrier (`store`); a leader's own
 proposals carry none, and what follows from them runs when they are done. A connection hands over messages in their
@@ -9,6 +9,7 @@ Source: Apache ZooKeeper, QuorumPeer.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -16,14 +17,82 @@ from dethrone.clusters.targets.client_api import Unknown
 from dethrone.clusters.targets.kit.core import KitNode
 from dethrone.clusters.targets.kit.machine import Machine
 from dethrone.clusters.targets.zab.log import ACCEPTED, CURRENT, Log, epoch_ops
-from dethrone.clusters.targets.zab.messages import Body, Notification, Packet, Vote, epoch_of
-from dethrone.clusters.targets.zab.roles import Following, Leading, Link
+from dethrone.clusters.targets.zab.messages import Body, Notification, Packet, Proposal, Txn, Vote, epoch_of
 from dethrone.clusters.targets.zab.rules import ELECTION, LEADING, LOOKING, NOMINATED, Rules
 from dethrone.harness.core.clock import Ns
 from dethrone.harness.core.machine import Await, DiskOp, Note
 
 NOTIFY, FINALIZE, TICK, CONNECT = "notify", "finalize", "tick", "connect"
 """Timers: sending the vote again; the quiet time before a decision; half a tick; the next try to reach the leader."""
+
+
+class Link:
+    """One end of a connection to another node: what was sent, and what came in order. ``heard``: when that last was."""
+
+    def __init__(self, to: str, number: int, now: Ns) -> None:
+        self.to = to
+        self.number = number
+        self.sent = self.got = 0
+        self.held: dict[int, Body] = {}
+        self.heard = now
+
+    def take(self, packet: Packet, now: Ns) -> list[Body]:
+        """The messages that are next in order now."""
+        if packet.seq > self.got:
+            self.held[packet.seq] = packet.body
+        out = []
+        while self.got + 1 in self.held:
+            self.got += 1
+            out.append(self.held.pop(self.got))
+        if out or not self.held:
+            self.heard = now
+        return out
+
+
+class Peer(Link):
+    """A follower's connection, as its leader sees it."""
+
+    def __init__(self, to: str, number: int, now: Ns) -> None:
+        super().__init__(to, number, now)
+        self.zxid = -1
+        """The end of its log, once it accepted the epoch."""
+        self.forwarding = False
+        self.answered = self.acked = False
+        """Whether it sent any ACK on this connection; whether the first one answered NEWLEADER."""
+        self.unacked: deque[tuple[int, Ns]] = deque()
+
+
+class Leading:
+    """What a node holds only while it leads. ``initial``: the length of the history before its epoch."""
+
+    def __init__(self, initial: int) -> None:
+        self.initial = initial
+        self.epoch = 0
+        self.fixed = False
+        """The epoch is: LEADERINFO may leave."""
+        self.peers: dict[str, Peer] = {}
+        self.info_from: set[str] = set()
+        self.epoch_acks: set[str] = set()
+        self.leader_acks: set[str] = set()
+        self.counter = 0
+        self.outstanding: dict[int, set[str]] = {}
+        """Zxid → who stored the proposal, oldest first."""
+        self.ticks = 0
+
+
+class Following:
+    """What a node holds only while it follows the leader that its vote names."""
+
+    def __init__(self, link: Link) -> None:
+        self.link = link
+        self.tries = 0
+        self.last = 0
+        """The last transaction, logged or buffered."""
+        self.snapshot: tuple[Txn, ...] | None = None
+        self.buffer: list[Proposal] = []
+        self.commits: list[int] = []
+        self.synced = False
+        """NEWLEADER was acknowledged."""
 
 
 class Node(KitNode):
@@ -41,21 +110,21 @@ class Node(KitNode):
         self.machine = Machine()
 
         self.role, self.phase = LOOKING, ELECTION
-        self.accepted = self.current = 0
+        self.deadline: Ns = 0
+        """Of discovery or synchronization."""
+        self.accepted = self.durable_accepted = self.current = 0
         self.commit = 0
         """How many transactions are known to be committed, and are applied."""
-        self.voted: tuple[int, str | None] = (0, None)
-        """The last epoch that this process accepted, and the leader whose count it is part of."""
+        self.voted_for: str | None = None
+        """The leader that counts this node for the last epoch that this process accepted."""
         self.leader: str | None = None
         """The leader of the accepted epoch, once that is known to be won."""
 
-        self.last_zxid = 0
-        """The end of the log with which this node entered the election."""
         self.round = 0
         self.vote = Vote(name, 0, 0)
         """While LOOKING the own one; else the one that was decided on."""
         self.own_vote = self.vote
-        """With which this node entered the election."""
+        """With which this node entered the election: the end of its log, and currentEpoch."""
         self.received: dict[str, Notification] = {}
         self.outside: dict[str, Notification] = {}
         """Votes of nodes that follow or lead (outofelection)."""
@@ -67,10 +136,8 @@ class Node(KitNode):
         self.link_number = 0
 
         self.pending: dict[int, Callable[[], None]] = {}
-        self.durable_accepted = 0
-        self.epochs_in_flight = 0
         self.waiting: dict[int, int] = {}
-        """Number of a write → the client's request that it answers."""
+        """Number of a write, from 1 → the client's request that it answers."""
         self.origins: dict[int, int] = {}
         """Zxid → the number of the write that it is, where it was asked of this node."""
         self.writes = 0
@@ -81,16 +148,19 @@ class Node(KitNode):
         """Append a trace event."""
         self.out.append(Note(name, self.accepted, self.shown_role(), data))
 
-    def pack(self, to: str, link: Link, body: Body) -> None:
+    def pack(self, link: Link, body: Body) -> None:
         """Append a message on a connection."""
         link.sent += 1
-        self.send(to, Packet(link.number, link.sent, body))
+        self.send(link.to, Packet(link.number, link.sent, body))
 
     def shown_role(self) -> str:
         """A leader that has not won its epoch is only nominated."""
-        if self.role == LEADING and (self.lead is None or not self.lead.elected):
-            return NOMINATED
-        return self.role
+        return NOMINATED if self.role == LEADING and self.leader is None else self.role
+
+    def enter(self, phase: str) -> None:
+        """Wait for the next thing in this phase, for initLimit."""
+        self.phase = phase
+        self.deadline = self.mono + self.knobs.init_ns
 
     def enough(self, nodes: Iterable[str]) -> bool:
         """Whether these nodes are a quorum of this leader's."""
@@ -109,17 +179,14 @@ class Node(KitNode):
         if ops:
             self.out.append(Await(self.write(ops, done)))
 
-    def store_accepted(self, epoch: int, *, really: bool) -> None:
-        """Accept an epoch."""
-        self.accepted = epoch
-        self.voted = (epoch, None)
-        if not really:
+    def accept(self, epoch: int, leader: str, *, store: bool) -> None:
+        """Accept an epoch, and be counted by its leader."""
+        self.accepted, self.voted_for = epoch, leader
+        if not store:
             self.durable_accepted = epoch
             return
-        self.epochs_in_flight += 1
 
         def done() -> None:
-            self.epochs_in_flight -= 1
             self.durable_accepted = epoch
             self.note("persisted", {"file": ACCEPTED, "epoch": epoch})
 
@@ -141,8 +208,7 @@ class Node(KitNode):
         for place in range(before, self.commit):
             txn = self.log.entries[place]
             result = self.machine.apply(place + 1, txn.command)
-            number = self.origins.pop(txn.zxid, None)
-            request = None if number is None else self.waiting.pop(number, None)
+            request = self.waiting.pop(self.origins.pop(txn.zxid, 0), None)
             if request is not None:
                 self.answer(request, result, place + 1, epoch_of(txn.zxid))
 

@@ -16,7 +16,6 @@ from fractions import Fraction
 from dethrone.clusters.targets.kit import by
 from dethrone.clusters.targets.kit.mutants import Switched, mutant
 from dethrone.clusters.targets.zab.knobs import ZabKnobs
-from dethrone.clusters.targets.zab.messages import Vote
 
 HALF = Fraction(1, 2)
 LOOKING, FOLLOWING, LEADING, NOMINATED = "LOOKING", "FOLLOWING", "LEADING", "NOMINATED"
@@ -108,10 +107,6 @@ class Rules:
         count = len(nodes) if self.counts_itself else len([node for node in nodes if node != me])
         return count >= ensemble // 2 + 1
 
-    def rank(self, vote: Vote, sid: int) -> tuple[int, int, int]:
-        """What votes are compared by; ``sid``: the place of the proposed leader among the members."""
-        return (vote.peer_epoch if self.compares_epochs else 0), vote.zxid, sid
-
-    def ahead(self, theirs: tuple[int, int], own: tuple[int, int]) -> bool:
-        """Whether a follower's (currentEpoch, last zxid) is ahead of the leader's."""
-        return theirs > own if self.compares_epochs else theirs[1] > own[1]
+    def rank(self, epoch: int, zxid: int, sid: int = 0) -> tuple[int, int, int]:
+        """What histories are compared by, and votes: also by the place ``sid`` of their leader among the members."""
+        return (epoch if self.compares_epochs else 0), zxid, sid

@@ -48,7 +48,7 @@ class World(world.World):
         super().__init__(names, **{**QUICK, **more})
 
     def leads(self, node):
-        return node.lead is not None and node.lead.established
+        return node.lead is not None and node.phase == "BROADCAST"
 
     def term(self, node):
         return node.accepted

@@ -15,7 +15,7 @@ from tests.clusters.zab.spec import World
 
 
 def test_a_connection_hands_over_in_order_each_message_once():
-    link = Link(1, 0)
+    link = Link("B", 1, 0)
     assert link.take(m.Packet(1, 2, m.Ping()), 5) == []
     assert (link.heard, link.got) == (0, 0)
     assert link.take(m.Packet(1, 1, m.Diff(0)), 6) == [m.Diff(0), m.Ping()]
