@@ -12,10 +12,11 @@ entries: they are the index of the last one for a protocol that counts from 1, a
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Callable
 from typing import Any, ClassVar, Generic, TypeVar
 
-from dethrone.clusters.targets.kit.files import Recovered, append_ops, cut_ops
-from dethrone.harness.core.machine import DiskOp
+from dethrone.clusters.targets.kit.files import Recovered, append_ops, cut_ops, file_of
+from dethrone.harness.core.machine import DiskImage, DiskOp, Fsync
 
 E = TypeVar("E")
 
@@ -78,6 +79,14 @@ class EntryLog(Generic[E]):
         self.written = self.durable = self.end
         if found.torn:
             self._cut_file()
+
+    def recover(self, disk: DiskImage, read: Callable[[bytes], Recovered[E]]) -> tuple[DiskOp, ...]:
+        """Start from what the disk holds; the batch that makes it durable, for the last life may not have synced it."""
+        content = file_of(disk, self.path)
+        if content is None:
+            return ()
+        self.load(read(content))
+        return self.take_ops() or ((Fsync(self.path),) if self.sync else ())
 
     def append(self, entry: E) -> None:
         """Append in memory; the record waits for `take_ops`."""

@@ -12,33 +12,36 @@ from typing import Any, ClassVar
 
 from dethrone.clusters.targets.client_api import Append, Cas, Get, NotLeader, Ok, Put, Refused
 from dethrone.clusters.targets.kit.core import KitCore
-from dethrone.clusters.targets.kit.files import file_of
 from dethrone.clusters.targets.zab import election, following, leading
 from dethrone.clusters.targets.zab.knobs import ZabKnobs
-from dethrone.clusters.targets.zab.log import ACCEPTED, CURRENT, LOG, read_epoch
-from dethrone.clusters.targets.zab.messages import Closed, Notification, Packet, epoch_of
-from dethrone.clusters.targets.zab.node import CONNECT, FINALIZE, NOTIFY, TICK, Node
+from dethrone.clusters.targets.zab.log import ACCEPTED, CURRENT, read_epoch, read_log
+from dethrone.clusters.targets.zab.messages import Closed, FollowerInfo, Forward, Notification, Packet, epoch_of
+from dethrone.clusters.targets.zab.node import CONNECT, FINALIZE, NOTIFY, TICK, Node, Peer
 from dethrone.clusters.targets.zab.rules import BROADCAST, LEADING, LOOKING, Rules
-from dethrone.harness.core.machine import DiskDone, DiskImage, DiskOp, Fsync, Glance
+from dethrone.harness.core.machine import DiskDone, DiskImage, Fsync, Glance
 
 PENDING_MAX = 10_000
 
 
 def _on_packet(n: Node, src: str, packet: Packet) -> None:
-    if n.lead is not None:
-        leading.on_packet(n, n.lead, src, packet)
-    elif n.follow is not None:
-        following.on_packet(n, n.follow, src, packet)
-    else:
+    link = n.link(src, packet.link)
+    if link is None and n.lead is not None and packet.seq == 1 and isinstance(packet.body, FollowerInfo):
+        link = n.lead.peers[src] = Peer(src, packet.link, n.mono, n.lead)
+    if link is None:
         n.send(src, Closed(packet.link))
+        return
+    for body in link.take(packet, n.mono):
+        handler = (following if n.lead is None else leading).HANDLERS.get(type(body))
+        if handler is not None and n.link(src, packet.link) is link:
+            handler(n, link, body)
 
 
 def _on_closed(n: Node, src: str, body: Closed) -> None:
+    if n.link(src, body.link) is None:
+        return
     if n.lead is not None:
-        peer = n.lead.peers.get(src)
-        if peer is not None and peer.number == body.link:
-            del n.lead.peers[src]
-    elif n.follow is not None and (src, body.link) == (n.follow.link.to, n.follow.link.number):
+        del n.lead.peers[src]
+    else:
         following.on_closed(n)
 
 
@@ -100,8 +103,7 @@ class ZabCore(KitCore[Node]):
         """Start from what the disk holds; files that contradict each other halt the node."""
         n = self.node
         n.link_number = n.rng.below(1 << 31)  # packets of an earlier life must not fit a connection of this one
-        content = file_of(disk, LOG)
-        ops: tuple[DiskOp, ...] = () if content is None else n.log.start(content)
+        ops = n.log.recover(disk, read_log)
         last = epoch_of(n.log.last)
         accepted, current = read_epoch(disk, ACCEPTED), read_epoch(disk, CURRENT)
         n.current = last if current is None else current
@@ -128,10 +130,13 @@ class ZabCore(KitCore[Node]):
             n.reply(request, Refused("not served by this target"))
         elif len(n.waiting) >= PENDING_MAX:
             n.reply(request, Refused(f"{PENDING_MAX} requests wait already"))
-        elif n.lead is not None:
-            leading.propose(n, n.lead, body, request=request)
-        elif n.follow is not None:
-            following.forward(n, n.follow, request, body)
+        else:
+            n.writes += 1
+            n.waiting[n.writes] = request
+            if n.lead is not None:
+                leading.propose(n, n.lead, body, own=n.writes)
+            elif n.follow is not None:
+                n.pack(n.follow, Forward(n.writes, body))
 
     def disk_done(self, done: DiskDone) -> None:
         """A batch succeeded or failed."""

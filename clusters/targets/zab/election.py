@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from dethrone.clusters.targets.client_api import Unknown
 from dethrone.clusters.targets.zab.messages import Closed, Notification, Vote
 from dethrone.clusters.targets.zab.node import CONNECT, FINALIZE, NOTIFY, TICK, Node
 from dethrone.clusters.targets.zab.rules import ELECTION, FOLLOWING, LEADING, LOOKING
@@ -24,13 +25,15 @@ def look(n: Node, why: str) -> None:
         for peer in n.lead.peers.values():
             n.send(peer.to, Closed(peer.number))
     if n.follow is not None:
-        n.send(n.follow.link.to, Closed(n.follow.link.number))
+        n.send(n.follow.to, Closed(n.follow.number))
     committed = n.log.terms[n.commit - 1] if n.commit else 0
     shows_end = n.rules.shows_log_end or (n.lead is None and n.follow is None)
     n.vote = n.own_vote = Vote(n.me, n.log.last if shows_end else committed, n.current)
     n.lead = n.follow = n.leader = None
     n.role, n.phase = LOOKING, ELECTION
-    n.give_up(why)
+    for request in n.waiting.values():
+        n.reply(request, Unknown(why))  # it may or may not take effect
+    n.waiting, n.origins = {}, {}
     for timer in (TICK, CONNECT, FINALIZE):
         n.timer(timer, None)
     n.round += 1

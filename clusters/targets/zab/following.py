@@ -15,29 +15,25 @@ from typing import Any
 from dethrone.clusters.targets.zab import messages as m
 from dethrone.clusters.targets.zab.election import look
 from dethrone.clusters.targets.zab.messages import epoch_of, zxid_of
-from dethrone.clusters.targets.zab.node import CONNECT, Following, Link, Node
+from dethrone.clusters.targets.zab.node import CONNECT, Following, Node
 from dethrone.clusters.targets.zab.rules import BROADCAST, DISCOVERY, SYNCHRONIZATION
 
 
 def begin(n: Node) -> None:
     """A leader was nominated: connect to it."""
-    n.follow = Following(Link(n.vote.leader, 0, n.mono))
     n.enter(DISCOVERY)
     connect(n)
 
 
 def connect(n: Node) -> None:
     """Open a connection, if there are tries left."""
-    follow = n.follow
-    if follow is None:
-        return
-    if follow.tries == n.knobs.connect_tries:
+    tries = 0 if n.follow is None else n.follow.tries
+    if tries == n.knobs.connect_tries:
         look(n, f"{n.vote.leader} cannot be reached")
         return
-    follow.tries += 1
     n.link_number += 1
-    follow.link = Link(n.vote.leader, n.link_number, n.mono)
-    n.pack(follow.link, m.FollowerInfo(n.accepted))
+    n.follow = Following(n.vote.leader, n.link_number, n.mono, tries + 1)
+    n.pack(n.follow, m.FollowerInfo(n.accepted))
 
 
 def on_closed(n: Node) -> None:
@@ -46,19 +42,6 @@ def on_closed(n: Node) -> None:
         n.timer(CONNECT, n.knobs.connect_wait)
     else:
         look(n, "the connection was closed")
-
-
-def on_packet(n: Node, follow: Following, src: str, packet: m.Packet) -> None:
-    """A packet of the leader."""
-    if (src, packet.link) != (follow.link.to, follow.link.number):
-        n.send(src, m.Closed(packet.link))
-        return
-    for body in follow.link.take(packet, n.mono):
-        if n.follow is not follow:
-            return
-        handler = _HANDLERS.get(type(body))
-        if handler is not None:
-            handler(n, follow, body)
 
 
 # --- discovery ------------------------------------------------------------------------------------------------------
@@ -75,7 +58,7 @@ def _epoch(n: Node, follow: Following, body: m.LeaderInfo) -> None:
         n.accept(epoch, n.vote.leader, store=n.rules.follower_stores_accepted)
     n.note("epoch_accepted", {"epoch": epoch, "leader": n.vote.leader, "counted": counted})
     current = n.current if counted or not n.rules.counts_once else m.NOT_COUNTED
-    n.pack(follow.link, m.AckEpoch(epoch, current, n.own_vote.zxid))
+    n.pack(follow, m.AckEpoch(epoch, current, n.own_vote.zxid))
     n.enter(SYNCHRONIZATION)
 
 
@@ -121,7 +104,7 @@ def _proposed(n: Node, follow: Following, proposal: m.Proposal) -> None:
 
 def _committed(n: Node, follow: Following, zxid: int) -> None:
     if n.phase != BROADCAST:
-        if not follow.synced or n.rules.keeps_commits:
+        if n.leader is None or n.rules.keeps_commits:
             follow.commits.append(zxid)
     elif n.commit < n.log.end and n.log.terms[n.commit] == zxid:
         n.deliver(n.commit + 1)
@@ -148,10 +131,9 @@ def _new_leader(n: Node, follow: Following, body: m.NewLeader) -> None:
         if n.rules.log_before_ack:
             n.store(ops)
     for zxid in acks:
-        n.pack(follow.link, m.Ack(zxid))
+        n.pack(follow, m.Ack(zxid))
     if not n.rules.log_before_ack:
         n.store(ops)
-    follow.synced = True
     n.leader = n.vote.leader
     n.note("sync_done", {"epoch": epoch, "zxid": n.log.last})
     n.note("leader_seen", {"leader": n.leader, "epoch": epoch})
@@ -159,7 +141,7 @@ def _new_leader(n: Node, follow: Following, body: m.NewLeader) -> None:
 
 def _up_to_date(n: Node, follow: Following, _: m.UpToDate) -> None:
     """Serve; what came during the sync is logged, acknowledged and applied in its order."""
-    n.pack(follow.link, m.Ack(zxid_of(n.accepted)))
+    n.pack(follow, m.Ack(zxid_of(n.accepted)))
     n.phase = BROADCAST
     if n.rules.refreshes_stored_vote:
         n.vote = n.vote._replace(peer_epoch=n.accepted)
@@ -178,34 +160,27 @@ def _up_to_date(n: Node, follow: Following, _: m.UpToDate) -> None:
 
 def _log(n: Node, follow: Following, proposal: m.Proposal) -> None:
     txn, origin = proposal.txn, proposal.origin
-    if origin is not None and origin[:2] == (n.me, follow.link.number):
+    if origin is not None and origin[:2] == (n.me, follow.number):
         n.origins[txn.zxid] = origin[2]
     ops = n.log.extend((txn,))
     if n.rules.syncs_before_ack:
         n.store(ops)
     else:
         n.write(ops)
-    n.pack(follow.link, m.Ack(txn.zxid))
-
-
-def forward(n: Node, follow: Following, request: int, command: m.Command) -> None:
-    """A client's write: the leader proposes it, the own COMMIT answers it."""
-    n.writes += 1
-    n.waiting[n.writes] = request
-    n.pack(follow.link, m.Forward(n.writes, command))
+    n.pack(follow, m.Ack(txn.zxid))
 
 
 def on_tick(n: Node, follow: Following) -> None:
     """Half a tick passed: is the leader silent, or a wait over?"""
-    if not follow.synced:
+    if n.leader is None:
         if n.mono >= n.deadline:
             look(n, f"{n.phase} took longer than initLimit")
-    elif n.mono - follow.link.heard > n.knobs.sync_ns:
+    elif n.mono - follow.heard > n.knobs.sync_ns:
         look(n, "the leader is silent")
 
 
-_HANDLERS: Mapping[type, Callable[[Node, Following, Any], None]] = {
-    m.Ping: lambda n, follow, body: n.pack(follow.link, body),
+HANDLERS: Mapping[type, Callable[[Node, Any, Any], None]] = {
+    m.Ping: lambda n, follow, body: n.pack(follow, body),
     m.LeaderInfo: _epoch,
     m.Diff: _keep,
     m.Trunc: _truncate,

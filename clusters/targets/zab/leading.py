@@ -30,25 +30,9 @@ def begin(n: Node) -> None:
     _informed(n, lead, n.me, n.accepted if n.rules.counts_own_accepted else 0)
 
 
-def on_packet(n: Node, lead: Leading, src: str, packet: m.Packet) -> None:
-    """A packet of a follower, or of a node that wants to be one."""
-    peer = lead.peers.get(src)
-    if peer is None or peer.number != packet.link:
-        if packet.seq != 1 or not isinstance(packet.body, m.FollowerInfo):
-            n.send(src, m.Closed(packet.link))
-            return
-        peer = lead.peers[src] = Peer(src, packet.link, n.mono)
-    for body in peer.take(packet, n.mono):
-        if n.lead is not lead or lead.peers.get(src) is not peer:
-            return
-        handler = _HANDLERS.get(type(body))
-        if handler is not None:
-            handler(n, lead, peer, body)
-
-
-def _drop(n: Node, lead: Leading, peer: Peer, why: str) -> None:
+def _drop(n: Node, peer: Peer, why: str) -> None:
     """Close a follower's connection."""
-    del lead.peers[peer.to]
+    del peer.lead.peers[peer.to]
     n.note("follower_closed", {"sid": peer.to, "why": why})
     n.send(peer.to, m.Closed(peer.number))
 
@@ -56,11 +40,11 @@ def _drop(n: Node, lead: Leading, peer: Peer, why: str) -> None:
 # --- discovery ------------------------------------------------------------------------------------------------------
 
 
-def _named(n: Node, lead: Leading, peer: Peer, body: m.FollowerInfo) -> None:
-    if lead.fixed:
-        n.pack(peer, m.LeaderInfo(lead.epoch))
+def _named(n: Node, peer: Peer, body: m.FollowerInfo) -> None:
+    if peer.lead.fixed:
+        n.pack(peer, m.LeaderInfo(peer.lead.epoch))
     else:
-        _informed(n, lead, peer.to, body.accepted)
+        _informed(n, peer.lead, peer.to, body.accepted)
 
 
 def _informed(n: Node, lead: Leading, sid: str, accepted: int) -> None:
@@ -78,23 +62,20 @@ def _informed(n: Node, lead: Leading, sid: str, accepted: int) -> None:
     _count(n, lead)
 
 
-def _epoch_acked(n: Node, lead: Leading, peer: Peer, body: m.AckEpoch) -> None:
-    if body.epoch != lead.epoch or not lead.fixed:
-        _drop(n, lead, peer, "another epoch")
-        return
+def _epoch_acked(n: Node, peer: Peer, body: m.AckEpoch) -> None:
     if body.current != m.NOT_COUNTED:
         own = n.own_vote
         if n.rules.rank(body.current, body.zxid) > n.rules.rank(own.peer_epoch, own.zxid):
             theirs = [body.current, body.zxid]
             n.note("epoch_refused", {"sid": peer.to, "theirs": theirs, "own": [own.peer_epoch, own.zxid]})
-            _drop(n, lead, peer, "its history is ahead")
+            _drop(n, peer, "its history is ahead")
             return
-        lead.epoch_acks.add(peer.to)
+        peer.lead.epoch_acks.add(peer.to)
     peer.zxid = body.zxid
     if n.phase == DISCOVERY:
-        _count(n, lead)
+        _count(n, peer.lead)
     else:
-        _sync(n, lead, peer)
+        _sync(n, peer)
 
 
 def _count(n: Node, lead: Leading) -> None:
@@ -111,7 +92,7 @@ def _count(n: Node, lead: Leading) -> None:
     n.store(n.current_ops(lead.epoch), stored)
     for peer in lead.peers.values():
         if peer.zxid >= 0:
-            _sync(n, lead, peer)
+            _sync(n, peer)
     if not n.rules.serves_when_established:
         _establish(n, lead)
 
@@ -119,18 +100,19 @@ def _count(n: Node, lead: Leading) -> None:
 # --- synchronization ------------------------------------------------------------------------------------------------
 
 
-def _sync(n: Node, lead: Leading, peer: Peer) -> None:
+def _sync(n: Node, peer: Peer) -> None:
     """Everything that this follower lacks, in one step."""
-    log = n.log
+    log, lead = n.log, peer.lead
     end = n.commit if n.phase == BROADCAST else lead.initial
     last = log.terms[end - 1] if end else 0
     p = peer.zxid
     at = log.upto(min(p, last))
+    before = log.terms[at - 1] if at else 0
     mode: m.Body
-    if p in (last, 0) or log.holds(p, end):
+    if p == before:
         mode = m.Diff(last)
     elif p > last or (at < end and epoch_of(log.terms[at]) == epoch_of(p)):
-        mode = m.Trunc(log.terms[at - 1] if at else 0) if n.rules.truncates else m.Diff(last)
+        mode = m.Trunc(before) if n.rules.truncates else m.Diff(last)
     else:
         mode, at = m.Snap(tuple(log.entries[:end])), end
     n.note("sync_sent", {"sid": peer.to, "mode": type(mode).__name__.upper(), "p": p, "pairs": end - at})
@@ -160,19 +142,19 @@ def _establish(n: Node, lead: Leading) -> None:
             _up_to_date(n, peer)
 
 
-def _acked(n: Node, lead: Leading, peer: Peer, body: m.Ack) -> None:
+def _acked(n: Node, peer: Peer, body: m.Ack) -> None:
     first, peer.answered = not peer.answered, True
-    if body.zxid == zxid_of(lead.epoch):
+    if body.zxid == zxid_of(peer.lead.epoch):
         if not first:
             return
         peer.acked = peer.forwarding = True
         if n.phase == BROADCAST:
             _up_to_date(n, peer)
-        _leader_acked(n, lead, peer.to)
+        _leader_acked(n, peer.lead, peer.to)
         return
     while peer.unacked and peer.unacked[0][0] <= body.zxid:
         peer.unacked.popleft()
-    _stored(n, lead, peer.to, body.zxid)
+    _stored(n, peer.lead, peer.to, body.zxid)
 
 
 def _up_to_date(n: Node, peer: Peer) -> None:
@@ -183,22 +165,20 @@ def _up_to_date(n: Node, peer: Peer) -> None:
 # --- broadcast ------------------------------------------------------------------------------------------------------
 
 
-def _forwarded(n: Node, lead: Leading, peer: Peer, body: m.Forward) -> None:
+def _forwarded(n: Node, peer: Peer, body: m.Forward) -> None:
     if n.phase == BROADCAST:
-        propose(n, lead, body.command, (peer.to, peer.number, body.number))
+        propose(n, peer.lead, body.command, (peer.to, peer.number, body.number))
 
 
-def propose(n: Node, lead: Leading, command: m.Command, origin: Origin = None, request: int | None = None) -> None:
-    """A write: to the followers, and to the own log."""
+def propose(n: Node, lead: Leading, command: m.Command, origin: Origin = None, own: int = 0) -> None:
+    """A write: to the followers, and to the own log. ``own``: its number, where it was asked of this node."""
     if lead.counter == m.COUNTER_MAX:
         look(n, "the counter of the epoch is used up")
         return
     lead.counter += 1
     txn = m.Txn(zxid_of(lead.epoch, lead.counter), command)
-    if request is not None:
-        n.writes += 1
-        n.waiting[n.writes] = request
-        n.origins[txn.zxid] = n.writes
+    if own:
+        n.origins[txn.zxid] = own
     lead.outstanding[txn.zxid] = set()
     n.note("proposal", {"zxid": txn.zxid})
     for peer in lead.peers.values():
@@ -218,10 +198,7 @@ def _forward(n: Node, peer: Peer, proposal: m.Proposal) -> None:
 
 
 def _stored(n: Node, lead: Leading, sid: str, zxid: int) -> None:
-    acks = lead.outstanding.get(zxid)
-    if acks is None:
-        return
-    acks.add(sid)
+    lead.outstanding.get(zxid, set()).add(sid)
     while lead.outstanding:
         oldest, acks = next(iter(lead.outstanding.items()))
         if not n.enough(acks):
@@ -239,9 +216,9 @@ def on_tick(n: Node, lead: Leading) -> None:
     for peer in list(lead.peers.values()):
         allowed = n.knobs.sync_ns + (0 if peer.acked else n.knobs.init_ns)
         if n.mono - peer.heard > allowed:
-            _drop(n, lead, peer, "silent")
+            _drop(n, peer, "silent")
         elif peer.acked and peer.unacked and n.mono - peer.unacked[0][1] > n.knobs.sync_ns:
-            _drop(n, lead, peer, "a proposal is not acknowledged")
+            _drop(n, peer, "a proposal is not acknowledged")
         else:
             heard.add(peer.to)
             n.pack(peer, m.Ping())
@@ -253,7 +230,7 @@ def on_tick(n: Node, lead: Leading) -> None:
         look(n, "no quorum within syncLimit")
 
 
-_HANDLERS: Mapping[type, Callable[[Node, Leading, Peer, Any], None]] = {
+HANDLERS: Mapping[type, Callable[[Node, Any, Any], None]] = {
     m.FollowerInfo: _named,
     m.AckEpoch: _epoch_acked,
     m.Ack: _acked,

@@ -9,7 +9,7 @@ Source: Apache ZooKeeper, FileTxnLog and QuorumPeer (acceptedEpoch, currentEpoch
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections.abc import Iterable
 
 import msgspec
@@ -18,7 +18,7 @@ from dethrone.clusters.targets.kit import files
 from dethrone.clusters.targets.kit.files import Recovered, Unreadable
 from dethrone.clusters.targets.kit.log import EntryLog
 from dethrone.clusters.targets.zab.messages import Command, Txn
-from dethrone.harness.core.machine import DiskImage, DiskOp, Fsync
+from dethrone.harness.core.machine import DiskImage, DiskOp
 
 LOG, LOG_TEMPORARY = "log", "log.tmp"
 ACCEPTED, CURRENT = "acceptedEpoch", "currentEpoch"
@@ -75,19 +75,9 @@ class Log(EntryLog[Txn]):
         """The zxid of the last transaction; 0: none."""
         return self.last_term
 
-    def start(self, content: bytes) -> tuple[DiskOp, ...]:
-        """Start from what the disk holds; an unfinished record is cut off."""
-        self.load(read_log(content))
-        return self.take_ops() or (Fsync(LOG),)
-
     def upto(self, zxid: int) -> int:
         """How many transactions have this zxid or a smaller one."""
         return bisect_right(self.terms, zxid)
-
-    def holds(self, zxid: int, within: int) -> bool:
-        """Whether it is among the first ``within``."""
-        at = bisect_left(self.terms, zxid)
-        return at < within and self.terms[at] == zxid
 
     def extend(self, txns: Iterable[Txn]) -> tuple[DiskOp, ...]:
         """Append them in one synced write."""

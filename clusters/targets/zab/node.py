@@ -13,7 +13,6 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from dethrone.clusters.targets.client_api import Unknown
 from dethrone.clusters.targets.kit.core import KitNode
 from dethrone.clusters.targets.kit.machine import Machine
 from dethrone.clusters.targets.zab.log import ACCEPTED, CURRENT, Log, epoch_ops
@@ -52,8 +51,9 @@ class Link:
 class Peer(Link):
     """A follower's connection, as its leader sees it."""
 
-    def __init__(self, to: str, number: int, now: Ns) -> None:
+    def __init__(self, to: str, number: int, now: Ns, lead: Leading) -> None:
         super().__init__(to, number, now)
+        self.lead = lead
         self.zxid = -1
         """The end of its log, once it accepted the epoch."""
         self.forwarding = False
@@ -80,19 +80,18 @@ class Leading:
         self.ticks = 0
 
 
-class Following:
-    """What a node holds only while it follows the leader that its vote names."""
+class Following(Link):
+    """The connection to the leader that the node's vote names, and what it holds only while it follows."""
 
-    def __init__(self, link: Link) -> None:
-        self.link = link
-        self.tries = 0
+    def __init__(self, to: str, number: int, now: Ns, tries: int) -> None:
+        super().__init__(to, number, now)
+        self.tries = tries
+        """How many connections there were, this one included."""
         self.last = 0
         """The last transaction, logged or buffered."""
         self.snapshot: tuple[Txn, ...] | None = None
         self.buffer: list[Proposal] = []
         self.commits: list[int] = []
-        self.synced = False
-        """NEWLEADER was acknowledged."""
 
 
 class Node(KitNode):
@@ -147,6 +146,11 @@ class Node(KitNode):
     def note(self, name: str, data: Mapping[str, Any]) -> None:
         """Append a trace event."""
         self.out.append(Note(name, self.accepted, self.shown_role(), data))
+
+    def link(self, src: str, number: int) -> Link | None:
+        """The connection of this number with that node."""
+        link: Link | None = self.follow if self.lead is None else self.lead.peers.get(src)
+        return link if link is not None and (link.to, link.number) == (src, number) else None
 
     def pack(self, link: Link, body: Body) -> None:
         """Append a message on a connection."""
@@ -211,10 +215,3 @@ class Node(KitNode):
             request = self.waiting.pop(self.origins.pop(txn.zxid, 0), None)
             if request is not None:
                 self.answer(request, result, place + 1, epoch_of(txn.zxid))
-
-    def give_up(self, why: str) -> None:
-        """The writes that wait here may or may not take effect."""
-        for request in self.waiting.values():
-            self.reply(request, Unknown(why))
-        self.waiting.clear()
-        self.origins.clear()

@@ -33,9 +33,8 @@ class ZabWitness(ElectionWatch):
         """What a process loses when it ends."""
         super().forget()
         self.led = self._serves = 0
-        self._initial: dict[int, int] = {}
+        self._history: dict[int, m.NewLeader] = {}
         """Epoch → how long the history before it is; and, as a follower, how much of it was sent."""
-        self._sent_upto: dict[int, int] = {}
         self._log = RecordLogWatch(LOG, _parse, scratch=LOG_TEMPORARY)
         self._files = [StateFileWatch(path, partial(epoch_in, path=path)) for path in (ACCEPTED, CURRENT)]
 
@@ -57,24 +56,25 @@ class ZabWitness(ElectionWatch):
                 self.granted(epoch, self.node)
                 self._serves = self._serves if self._serves == epoch else 0
                 return self.votes(epoch, self.node)
-            case m.NewLeader(zxid=zxid, initial=initial) if epoch_of(zxid) != self.led:
-                self._initial[epoch_of(zxid)] = initial
+            case m.NewLeader(zxid=zxid) as history if epoch_of(zxid) != self.led:
+                self._history[epoch_of(zxid)] = history
                 return self.leads(epoch_of(zxid), stood=False)
             case m.Ack(zxid):
                 return self._acks(zxid, to)
             case m.UpToDate():
                 self._serves = self.led
-                return self.commits(self.led, self._initial.get(self.led, 0))
+                return self.commits(self.led, self._history[self.led].initial)
             case m.Commit(zxid) if epoch_of(zxid) == self._serves:
-                return self.commits(self.led, self._initial[self._serves] + (zxid & COUNTER_MAX))
+                return self.commits(self.led, self._history[self.led].initial + (zxid & COUNTER_MAX))
             case _:
                 return []
 
     def _acks(self, zxid: int, to: str) -> list[Witnessed]:
         epoch, counter = epoch_of(zxid), zxid & COUNTER_MAX
-        if epoch not in self._initial:
+        history = self._history.get(epoch)
+        if history is None:
             return []  # of a transaction of an older epoch: the history is acknowledged as a whole
-        index = self._initial[epoch] + counter if counter else self._sent_upto[epoch]
+        index = history.initial + counter if counter else history.end
         return self.acks(epoch, index, to) if (epoch, index) > self.acked else []
 
     def received(self, src: str, body: Any) -> list[Witnessed]:
@@ -83,8 +83,8 @@ class ZabWitness(ElectionWatch):
             match body.body:
                 case m.AckEpoch(epoch=epoch, current=current) if current != NOT_COUNTED:
                     self.granted(epoch, src)
-                case m.NewLeader(zxid=zxid, initial=initial, end=end):
-                    self._initial[epoch_of(zxid)], self._sent_upto[epoch_of(zxid)] = initial, end
+                case m.NewLeader(zxid=zxid) as history:
+                    self._history[epoch_of(zxid)] = history
         return []
 
     def synced(self, ops: tuple[DiskOp, ...]) -> list[Witnessed]:

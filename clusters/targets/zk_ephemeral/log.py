@@ -27,7 +27,7 @@ from dethrone.clusters.targets.kit.files import (
 from dethrone.clusters.targets.kit.log import EntryLog
 from dethrone.clusters.targets.kit.machine import Machine
 from dethrone.clusters.targets.zk_ephemeral.messages import Record
-from dethrone.harness.core.machine import DiskImage, DiskOp, Fsync
+from dethrone.harness.core.machine import DiskImage, DiskOp
 
 LOG = "log"
 HW = "hw"
@@ -61,11 +61,7 @@ class Log(EntryLog[Record]):
 
     def start(self, disk: DiskImage) -> tuple[DiskOp, ...]:
         """Read both files; the operations that cut a torn tail and make durable what was found."""
-        ops: tuple[DiskOp, ...] = ()
-        content = file_of(disk, LOG)
-        if content is not None:
-            self.load(_read(content))
-            ops = self.take_ops() or ((Fsync(LOG),) if self.sync else ())
+        ops = self.recover(disk, _read)
         mark = file_of(disk, HW)
         if mark is not None:
             self.hw = min(read_hw(mark), self.end)

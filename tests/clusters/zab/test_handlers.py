@@ -117,7 +117,7 @@ def test_a_follower_refuses_an_epoch_below_the_accepted_one():
         world.deliver(src, "B", m.Notification(m.Vote("C", 0, 0), 1, state))
     opened = world.bodies(m.FollowerInfo, src="B")
     assert opened == [m.FollowerInfo(7)]
-    world.deliver("C", "B", m.Packet(world.boxes["B"].node.follow.link.number, 1, m.LeaderInfo(6)))
+    world.deliver("C", "B", m.Packet(world.boxes["B"].node.follow.number, 1, m.LeaderInfo(6)))
     world.run(10)
     assert world.boxes["B"].node.role == "LOOKING"
     assert world.notes("epoch_refused")
@@ -129,7 +129,7 @@ def test_a_follower_tries_again_where_its_leader_does_not_lead_yet():
         world.deliver(src, "B", m.Notification(m.Vote("C", 0, 0), 1, state))
     for tries in range(1, 6):
         assert len(world.bodies(m.FollowerInfo, src="B")) == tries
-        world.deliver("C", "B", m.Closed(world.boxes["B"].node.follow.link.number))
+        world.deliver("C", "B", m.Closed(world.boxes["B"].node.follow.number))
         world.run(110)
     assert world.boxes["B"].node.role == "LOOKING"
 
