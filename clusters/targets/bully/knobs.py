@@ -8,7 +8,7 @@ Source: docs/sources.md, bully.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Annotated, Literal
 
 from dethrone.clusters.targets.kit.knobs import KnobTable, Settings, one_of, switch, text, time
@@ -64,11 +64,10 @@ class BullyKnobs(Settings, frozen=True, kw_only=True):
         """Its priority; 0: it never leads."""
         return self.priorities.get(node, 1)
 
-
-def _contradictions(knobs: BullyKnobs, given: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    del given
-    if 2 * knobs.heartbeat > knobs.fail_timeout:
-        yield "fail_timeout_ms is below two heartbeats", "set fail_timeout_ms to at least twice heartbeat_ms"
+    def contradictions(self) -> Iterator[tuple[str, str]]:
+        """See `Settings`."""
+        if 2 * self.heartbeat > self.fail_timeout:
+            yield "fail_timeout_ms is below two heartbeats", "set fail_timeout_ms to at least twice heartbeat_ms"
 
 
 KNOBS = KnobTable(
@@ -84,5 +83,4 @@ KNOBS = KnobTable(
             "fail_timeout_ms": "10000",
         },
     },
-    contradictions=_contradictions,
 )

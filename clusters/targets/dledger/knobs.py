@@ -6,7 +6,7 @@ the safer reading was taken, and ``dledger-upstream`` has the original's.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Annotated
 
 from dethrone.clusters.targets.kit.knobs import KnobTable, Settings, one_of, switch, time, whole
@@ -76,14 +76,13 @@ class DledgerKnobs(Settings, frozen=True, kw_only=True):
     flush_interval: Annotated[Ns, time("10", "period of syncs with fsync=async")]
     check_point_interval: Annotated[Ns, time("3000", "period of the checkpoint file")]
 
-
-def _contradictions(knobs: DledgerKnobs, given: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    del given
-    if knobs.min_vote_interval >= knobs.max_vote_interval:
-        yield (
-            "min_vote_interval_ms must lie below max_vote_interval_ms: a campaign's delay is drawn from between them",
-            "leave them at 300 and 1000",
-        )
+    def contradictions(self) -> Iterator[tuple[str, str]]:
+        """See `Settings`."""
+        if self.min_vote_interval >= self.max_vote_interval:
+            yield (
+                "min_vote_interval_ms must lie below max_vote_interval_ms: a campaign's delay is drawn between them",
+                "leave them at 300 and 1000",
+            )
 
 
 KNOBS = KnobTable(
@@ -102,5 +101,4 @@ KNOBS = KnobTable(
             "fail_pending_on_step_down": "false",
         },
     },
-    contradictions=_contradictions,
 )

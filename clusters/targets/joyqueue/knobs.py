@@ -12,7 +12,7 @@ Source: docs/sources.md, joyqueue: ``ElectionConfigKey`` for names and defaults.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from fractions import Fraction
 from typing import Annotated, Literal
 
@@ -133,16 +133,15 @@ class Knobs(Settings, frozen=True, kw_only=True):
     ]
     max_entries_per_append: Annotated[int, whole("64", "entries of one append request")]
 
-
-def _contradictions(knobs: Knobs, given: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    del given
-    if knobs.executor_thread_num_min > knobs.executor_thread_num_max:
-        yield "executor_thread_num_min is above executor_thread_num_max", "exchange the two"
-    if knobs.heartbeat_timeout_ms >= knobs.election_timeout_ms:
-        yield (
-            "heartbeat_timeout_ms must be below election_timeout_ms: followers would campaign between two heartbeats",
-            "shorten the heartbeat or lengthen the election timeout",
-        )
+    def contradictions(self) -> Iterator[tuple[str, str]]:
+        """See `Settings`."""
+        if self.executor_thread_num_min > self.executor_thread_num_max:
+            yield "executor_thread_num_min is above executor_thread_num_max", "exchange the two"
+        if self.heartbeat_timeout_ms >= self.election_timeout_ms:
+            yield (
+                "heartbeat_timeout_ms must be below election_timeout_ms: followers would campaign between heartbeats",
+                "shorten the heartbeat or lengthen the election timeout",
+            )
 
 
 KNOBS = KnobTable(
@@ -153,5 +152,4 @@ KNOBS = KnobTable(
         "joyqueue-starved": {"task_delay_max_ms": "4000"},
         "joyqueue-mended": {"fix_missing_return": "true", "sync_flag_reset": "true"},
     },
-    contradictions=_contradictions,
 )

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Annotated, Any, Generic, Protocol, TypeVar, get_args, get_origin, get_type_hints
@@ -118,6 +118,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         scaled = protocol_ms * MS * self.time_factor
         return scaled.numerator // scaled.denominator
 
+    def contradictions(self) -> Iterable[tuple[str, str]]:
+        """Impossible combinations, each as (what is wrong, what to do)."""
+        return ()
+
 
 K = TypeVar("K", bound=Settings)
 Given = Mapping[str, str]
@@ -128,18 +132,11 @@ def _leave(words: dict[str, str]) -> None:
     del words
 
 
-def _consistent(knobs: Settings, given: Given) -> Iterator[tuple[str, str]]:
-    """No knob contradicts another."""
-    del knobs, given
-    return iter(())
-
-
 class KnobTable(Generic[K]):
     """All knobs of one target, and its profiles (name → the words that differ; the first is the default).
 
     ``fill`` returns the words that follow from others and were left empty. Nodes always get them filled in; plans and
-    reports only where ``spelled`` says so, because otherwise one changed knob would show as two. ``contradictions``
-    yields impossible combinations, as (what is wrong, what to do), of the typed knobs and of the words the user gave.
+    reports only where ``spelled`` says so, because otherwise one changed knob would show as two.
     """
 
     def __init__(
@@ -150,13 +147,11 @@ class KnobTable(Generic[K]):
         profiles: Mapping[str, Given],
         fill: Callable[[dict[str, str]], None] = _leave,
         spelled: bool = False,
-        contradictions: Callable[[K, Given], Iterator[tuple[str, str]]] = _consistent,
     ) -> None:
         self.target = target
         self.profiles = profiles
         self.knobs: dict[str, Knob] = {}
-        self.settings, self._fill, self._contradictions = settings, fill, contradictions
-        self._spelled = spelled
+        self.settings, self._fill, self._spelled = settings, fill, spelled
         self._fields: dict[str, str] = {}
         for name, hint in get_type_hints(settings, include_extras=True).items():
             knob = next((one for one in get_args(hint)[1:] if isinstance(one, Knob)), None)
@@ -174,7 +169,7 @@ class KnobTable(Generic[K]):
         factor = self._value(TIME_FACTOR, words[TIME_FACTOR], Fraction(1))
         values = {self._fields[word]: self._value(word, words[word], factor) for word in self.knobs}
         knobs = self.settings(profile=name, **values)
-        for what, next_step in self._contradictions(knobs, given):
+        for what, next_step in self.contradictions(knobs, given):
             raise self.wrong(what, next_step)
         return knobs
 
@@ -211,6 +206,11 @@ class KnobTable(Generic[K]):
     def wrong(self, what: str, next_step: str) -> ConfigError:
         """An error about these knobs."""
         return ConfigError(what, where=f"knobs of the {self.target} target", next_step=next_step)
+
+    def contradictions(self, knobs: K, given: Given) -> Iterable[tuple[str, str]]:
+        """Those of the typed knobs; a table may add some of the words that the user gave."""
+        del given
+        return knobs.contradictions()
 
     def _profile(self, profile: str | None) -> str:
         if profile is None:

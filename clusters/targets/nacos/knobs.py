@@ -10,7 +10,7 @@ catches up on every missed tick at once.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from fractions import Fraction
 from typing import Annotated, Literal
 
@@ -69,14 +69,13 @@ class Knobs(Settings, frozen=True, kw_only=True):
         """How long they last in whole milliseconds of this node's clock, for people to read."""
         return self.ns(protocol_ms) // MS
 
-
-def _contradictions(knobs: Knobs, given: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    del given
-    if knobs.persist_vote and knobs.restart_term == "zero":
-        yield (
-            "persist_vote and restart_term=zero contradict each other: the term of a stored vote would be forgotten",
-            "leave restart_term at loaded",
-        )
+    def contradictions(self) -> Iterator[tuple[str, str]]:
+        """See `Settings`."""
+        if self.persist_vote and self.restart_term == "zero":
+            yield (
+                "persist_vote and restart_term=zero contradict each other: the term of a stored vote would be lost",
+                "leave restart_term at loaded",
+            )
 
 
 KNOBS = KnobTable(
@@ -91,5 +90,4 @@ KNOBS = KnobTable(
             "beat_raises_term": "true",
         },
     },
-    contradictions=_contradictions,
 )

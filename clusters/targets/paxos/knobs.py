@@ -5,7 +5,7 @@ Source: Lamport, "Paxos Made Simple", for the rules; the times are ours, sized l
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Annotated, Literal
 
 from dethrone.clusters.targets.kit.knobs import KnobTable, Settings, one_of, switch, text, time
@@ -69,25 +69,23 @@ class PaxosKnobs(Settings, frozen=True, kw_only=True):
     heartbeat_timeout_min: Annotated[Ns, time("150", "the shortest silence after which a node contends")]
     heartbeat_timeout_max: Annotated[Ns, time("300", "the longest such silence")]
 
-
-def _contradictions(knobs: PaxosKnobs, given: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    del given
-    for low, high in (
-        ("retry_backoff_min", "retry_backoff_max"),
-        ("retry_backoff_max", "retry_backoff_cap"),
-        ("heartbeat_timeout_min", "heartbeat_timeout_max"),
-    ):
-        if getattr(knobs, low) > getattr(knobs, high):
-            yield f"{low}_ms is above {high}_ms", "exchange the two, or leave them out"
-    if 2 * knobs.heartbeat_interval > knobs.heartbeat_timeout_min:
-        yield "a heartbeat timeout takes two heartbeats at least", "leave one of the two out"
-    if knobs.learner == "disk" and not knobs.persist:
-        yield "learner=disk needs persist=true", "set persist=true, or learner=memory"
+    def contradictions(self) -> Iterator[tuple[str, str]]:
+        """See `Settings`."""
+        for low, high in (
+            ("retry_backoff_min", "retry_backoff_max"),
+            ("retry_backoff_max", "retry_backoff_cap"),
+            ("heartbeat_timeout_min", "heartbeat_timeout_max"),
+        ):
+            if getattr(self, low) > getattr(self, high):
+                yield f"{low}_ms is above {high}_ms", "exchange the two, or leave them out"
+        if 2 * self.heartbeat_interval > self.heartbeat_timeout_min:
+            yield "a heartbeat timeout takes two heartbeats at least", "leave one of the two out"
+        if self.learner == "disk" and not self.persist:
+            yield "learner=disk needs persist=true", "set persist=true, or learner=memory"
 
 
 KNOBS = KnobTable(
     "paxos",
     PaxosKnobs,
     profiles={"paxos": {}, "paxos-election": {"election": "true"}},
-    contradictions=_contradictions,
 )

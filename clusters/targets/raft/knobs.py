@@ -71,38 +71,6 @@ def _fill(words: dict[str, str]) -> None:
     words["sticky_window_ms"] = words["sticky_window_ms"] or words["election_timeout_min_ms"]
 
 
-def _contradictions(knobs: RaftKnobs, given: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """A knob whose need is off: always an error where safety or liveness hangs on it, else only when asked for."""
-    single = knobs.membership == "single_server"
-    for active, what, needed, met in (
-        (knobs.stickiness, "stickiness=on", "check_quorum=on", knobs.check_quorum),
-        (given.get("prevote_leader_check") == "on", "prevote_leader_check=on", "pre_vote=on", knobs.pre_vote),
-        (knobs.reads in ("readindex", "lease"), f"reads={knobs.reads}", "noop=on", knobs.noop),
-        (knobs.reads == "lease", "reads=lease", "stickiness=on", knobs.stickiness),
-        (knobs.reads == "lease", "reads=lease", "vote_holdoff_after_start=on", knobs.vote_holdoff_after_start),
-        (single, "membership=single_server", "noop=on", knobs.noop),
-        ("config_needs_own_commit" in given, "config_needs_own_commit", "membership=single_server", single),
-    ):
-        if active and not met:
-            yield f"{what} needs {needed}", f"set {needed}, or {what.split('=')[0]} to something else"
-    if knobs.clock_drift_bound < 1:
-        yield "clock_drift_bound is a ratio of two rates, at least 1", "clock_drift_bound=1.1"
-    if knobs.election_timeout_min > knobs.election_timeout_max:
-        yield "election_timeout_min_ms is above election_timeout_max_ms", "exchange the two"
-    if knobs.heartbeat_interval * 2 > knobs.election_timeout_min:
-        yield (
-            "heartbeat_interval_ms must be well below election_timeout_min_ms (at most half of it)",
-            "shorten the heartbeat or lengthen the timeout",
-        )
-    if knobs.reads == "lease" and knobs.sticky_window < knobs.election_timeout_min:
-        yield (
-            "reads=lease counts on voters that stay sticky for election_timeout_min_ms; sticky_window_ms is shorter",
-            "leave sticky_window_ms at its default",
-        )
-    if knobs.check_quorum and knobs.check_quorum_window <= knobs.heartbeat_interval:
-        yield "check_quorum_window_ms must be longer than heartbeat_interval_ms", "leave it at its default"
-
-
 class _Table(KnobTable[RaftKnobs]):
     """``safe_reads`` is another word for ``reads``."""
 
@@ -118,6 +86,37 @@ class _Table(KnobTable[RaftKnobs]):
         if (safe in {"on", "true"}) == (reads == "local"):
             raise self.wrong(f"safe_reads and reads={reads} contradict", "give only reads")
         return given
+
+    def contradictions(self, knobs: RaftKnobs, given: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+        """A knob whose need is off: always an error where safety or liveness hangs on it, else only when asked for."""
+        single = knobs.membership == "single_server"
+        for active, what, needed, met in (
+            (knobs.stickiness, "stickiness=on", "check_quorum=on", knobs.check_quorum),
+            (given.get("prevote_leader_check") == "on", "prevote_leader_check=on", "pre_vote=on", knobs.pre_vote),
+            (knobs.reads in ("readindex", "lease"), f"reads={knobs.reads}", "noop=on", knobs.noop),
+            (knobs.reads == "lease", "reads=lease", "stickiness=on", knobs.stickiness),
+            (knobs.reads == "lease", "reads=lease", "vote_holdoff_after_start=on", knobs.vote_holdoff_after_start),
+            (single, "membership=single_server", "noop=on", knobs.noop),
+            ("config_needs_own_commit" in given, "config_needs_own_commit", "membership=single_server", single),
+        ):
+            if active and not met:
+                yield f"{what} needs {needed}", f"set {needed}, or {what.split('=')[0]} to something else"
+        if knobs.clock_drift_bound < 1:
+            yield "clock_drift_bound is a ratio of two rates, at least 1", "clock_drift_bound=1.1"
+        if knobs.election_timeout_min > knobs.election_timeout_max:
+            yield "election_timeout_min_ms is above election_timeout_max_ms", "exchange the two"
+        if knobs.heartbeat_interval * 2 > knobs.election_timeout_min:
+            yield (
+                "heartbeat_interval_ms must be well below election_timeout_min_ms (at most half of it)",
+                "shorten the heartbeat or lengthen the timeout",
+            )
+        if knobs.reads == "lease" and knobs.sticky_window < knobs.election_timeout_min:
+            yield (
+                "reads=lease counts on voters that stay sticky for election_timeout_min_ms; sticky_window_ms is less",
+                "leave sticky_window_ms at its default",
+            )
+        if knobs.check_quorum and knobs.check_quorum_window <= knobs.heartbeat_interval:
+            yield "check_quorum_window_ms must be longer than heartbeat_interval_ms", "leave it at its default"
 
 
 KNOBS = _Table(
@@ -135,5 +134,4 @@ KNOBS = _Table(
         },
     },
     fill=_fill,
-    contradictions=_contradictions,
 )

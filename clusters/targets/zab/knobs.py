@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated
 
-from dethrone.clusters.targets.kit.knobs import Given, KnobTable, Settings, one_of, time, whole
+from dethrone.clusters.targets.kit.knobs import KnobTable, Settings, one_of, time, whole
 from dethrone.harness.core.clock import Ns
 
 
@@ -37,11 +37,10 @@ class ZabKnobs(Settings, frozen=True, kw_only=True):
         """SyncLimit as time."""
         return self.sync_limit * self.tick_time
 
+    def contradictions(self) -> Iterator[tuple[str, str]]:
+        """See `Settings`."""
+        if self.min_notification_interval > self.max_notification_interval:
+            yield "min_notification_interval_ms is above max_notification_interval_ms", "exchange the two"
 
-def _contradictions(knobs: ZabKnobs, given: Given) -> Iterator[tuple[str, str]]:
-    del given
-    if knobs.min_notification_interval > knobs.max_notification_interval:
-        yield "min_notification_interval_ms is above max_notification_interval_ms", "exchange the two"
 
-
-KNOBS = KnobTable("zab", ZabKnobs, profiles={"zab": {}}, contradictions=_contradictions)
+KNOBS = KnobTable("zab", ZabKnobs, profiles={"zab": {}})

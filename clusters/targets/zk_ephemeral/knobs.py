@@ -9,7 +9,7 @@ Source: docs/sources.md, zk-ephemeral: the defaults of Kafka 3.3.1 in ZooKeeper 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Annotated
 
 from dethrone.clusters.targets.kit.knobs import KnobTable, Settings, one_of, switch, text, time, whole
@@ -58,22 +58,21 @@ class ZkKnobs(Settings, frozen=True, kw_only=True):
         """The member that is the coordination service."""
         return members[-1] if self.coordinator == LAST else self.coordinator
 
+    def contradictions(self) -> Iterator[tuple[str, str]]:
+        """See `Settings`."""
+        if self.session_timeout < 3 * MS:
+            yield "the session timeout must be at least 3 ms after scaling", "choose a larger time_factor"
+        if self.fetch_wait_max >= self.replica_lag_time_max:
+            yield (
+                "replica_fetch_wait_max_ms must be below replica_lag_time_max_ms",
+                "a follower whose fetch is kept waiting would leave the ISR",
+            )
+
 
 def _fill(words: dict[str, str]) -> None:
     controller = words["mode"] == "controller"
     words["fencing"] = words["fencing"] or ("epochs" if controller else "off")
     words["truncate"] = words["truncate"] or ("epoch" if controller else "hw")
-
-
-def _contradictions(knobs: ZkKnobs, given: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    del given
-    if knobs.session_timeout < 3 * MS:
-        yield "the session timeout must be at least 3 ms after scaling", "choose a larger time_factor"
-    if knobs.fetch_wait_max >= knobs.replica_lag_time_max:
-        yield (
-            "replica_fetch_wait_max_ms must be below replica_lag_time_max_ms",
-            "a follower whose fetch is kept waiting would leave the ISR",
-        )
 
 
 KNOBS = KnobTable(
@@ -92,5 +91,4 @@ KNOBS = KnobTable(
     },
     fill=_fill,
     spelled=True,
-    contradictions=_contradictions,
 )

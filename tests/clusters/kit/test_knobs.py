@@ -131,17 +131,23 @@ class Toy(Settings, frozen=True, kw_only=True):
     pause: Annotated[Ns, time("20", name="long_pause_ms")]
     most: Annotated[int, whole("3", least=2, most=5, original=("max.count",))]
 
+    def contradictions(self):
+        if self.mode == "c" and not self.fenced:
+            yield "mode c needs a fence", "set fenced"
+
 
 def _fill(words):
     words["fenced"] = words["fenced"] or ("yes" if words["mode"] == "b" else "no")
 
 
-def _contradictions(knobs, given):
-    if knobs.eager and "most" in given:
-        yield "eager counts nothing", "leave most out"
+class ToyTable(KnobTable):
+    def contradictions(self, knobs, given):
+        yield from super().contradictions(knobs, given)
+        if knobs.eager and "most" in given:
+            yield "eager counts nothing", "leave most out"
 
 
-TOY = KnobTable("toy", Toy, profiles={"toy": {}, "bold": {"eager": "on"}}, fill=_fill, contradictions=_contradictions)
+TOY = ToyTable("toy", Toy, profiles={"toy": {}, "bold": {"eager": "on"}}, fill=_fill)
 SPELLED = KnobTable("toy", Toy, profiles={"toy": {}}, fill=_fill, spelled=True)
 
 
@@ -161,6 +167,8 @@ def test_a_contradiction_is_told_with_the_target_and_a_remedy():
         TOY.parse({"most": "4"}, profile="bold")
     assert all(part in str(error.value) for part in ("eager counts nothing", "toy target", "leave most out"))
     assert TOY.parse({}, profile="bold").most == 3
+    with pytest.raises(ConfigError, match="mode c needs a fence"):
+        TOY.parse({"mode": "c"})
 
 
 @pytest.mark.parametrize("spelled", ["maxCount", "max.count"])
