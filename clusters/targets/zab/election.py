@@ -19,16 +19,15 @@ from dethrone.clusters.targets.zab.rules import ELECTION, FOLLOWING, LEADING, LO
 
 def look(n: Node, why: str) -> None:
     """Leave the current role, and look for a leader."""
-    if n.role != LOOKING or n.phase != ELECTION:
+    if n.role != LOOKING:
         n.note("step_down" if n.role == LEADING else "looking", {"why": why})
     if n.lead is not None:
         for peer in n.lead.peers.values():
             n.send(peer.to, Closed(peer.number))
     if n.follow is not None:
         n.send(n.follow.to, Closed(n.follow.number))
-    committed = n.log.terms[n.commit - 1] if n.commit else 0
-    shows_end = n.rules.shows_log_end or (n.lead is None and n.follow is None)
-    n.vote = n.own_vote = Vote(n.me, n.log.last if shows_end else committed, n.current)
+    shows_end = n.rules.shows_log_end or n.role == LOOKING
+    n.vote = n.own_vote = Vote(n.me, n.log.last if shows_end else n.log.term_at(n.commit), n.current)
     n.lead = n.follow = n.leader = None
     n.role, n.phase = LOOKING, ELECTION
     for request in n.waiting.values():

@@ -32,7 +32,7 @@ def connect(n: Node) -> None:
         look(n, f"{n.vote.leader} cannot be reached")
         return
     n.link_number += 1
-    n.follow = Following(n.vote.leader, n.link_number, n.mono, tries + 1)
+    n.follow = Following(n.vote.leader, n.link_number, n.mono, tries=tries + 1, last=n.log.last)
     n.pack(n.follow, m.FollowerInfo(n.accepted))
 
 
@@ -63,10 +63,6 @@ def _epoch(n: Node, follow: Following, body: m.LeaderInfo) -> None:
 
 
 # --- synchronization ------------------------------------------------------------------------------------------------
-
-
-def _keep(n: Node, follow: Following, _: m.Diff) -> None:
-    follow.last = n.log.last
 
 
 def _truncate(n: Node, follow: Following, body: m.Trunc) -> None:
@@ -106,7 +102,7 @@ def _committed(n: Node, follow: Following, zxid: int) -> None:
     if n.phase != BROADCAST:
         if n.leader is None or n.rules.keeps_commits:
             follow.commits.append(zxid)
-    elif n.commit < n.log.end and n.log.terms[n.commit] == zxid:
+    elif n.log.term_at(n.commit + 1) == zxid:
         n.deliver(n.commit + 1)
     else:
         n.note("violation", {"what": "COMMIT of what is not the first pending", "zxid": zxid})
@@ -179,10 +175,10 @@ def on_tick(n: Node, follow: Following) -> None:
         look(n, "the leader is silent")
 
 
+# Of DIFF there is nothing to do: the log stays as it is.
 HANDLERS: Mapping[type, Callable[[Node, Any, Any], None]] = {
     m.Ping: lambda n, follow, body: n.pack(follow, body),
     m.LeaderInfo: _epoch,
-    m.Diff: _keep,
     m.Trunc: _truncate,
     m.Snap: _take_all,
     m.Proposal: _proposed,

@@ -104,14 +104,14 @@ def _sync(n: Node, peer: Peer) -> None:
     """Everything that this follower lacks, in one step."""
     log, lead = n.log, peer.lead
     end = n.commit if n.phase == BROADCAST else lead.initial
-    last = log.terms[end - 1] if end else 0
+    last = log.term_at(end)
     p = peer.zxid
     at = log.upto(min(p, last))
-    before = log.terms[at - 1] if at else 0
+    before = log.term_at(at)
     mode: m.Body
     if p == before:
         mode = m.Diff(last)
-    elif p > last or (at < end and epoch_of(log.terms[at]) == epoch_of(p)):
+    elif p > last or (at < end and epoch_of(log.term_at(at + 1)) == epoch_of(p)):
         mode = m.Trunc(before) if n.rules.truncates else m.Diff(last)
     else:
         mode, at = m.Snap(tuple(log.entries[:end])), end

@@ -10,7 +10,7 @@ Source: Apache ZooKeeper, QuorumPeer.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from dethrone.clusters.targets.kit.core import KitNode
@@ -83,11 +83,11 @@ class Leading:
 class Following(Link):
     """The connection to the leader that the node's vote names, and what it holds only while it follows."""
 
-    def __init__(self, to: str, number: int, now: Ns, tries: int) -> None:
+    def __init__(self, to: str, number: int, now: Ns, *, tries: int, last: int) -> None:
         super().__init__(to, number, now)
         self.tries = tries
         """How many connections there were, this one included."""
-        self.last = 0
+        self.last = last
         """The last transaction, logged or buffered."""
         self.snapshot: tuple[Txn, ...] | None = None
         self.buffer: list[Proposal] = []
@@ -166,9 +166,9 @@ class Node(KitNode):
         self.phase = phase
         self.deadline = self.mono + self.knobs.init_ns
 
-    def enough(self, nodes: Iterable[str]) -> bool:
+    def enough(self, nodes: set[str]) -> bool:
         """Whether these nodes are a quorum of this leader's."""
-        return self.rules.enough(set(nodes), self.me, len(self.sids))
+        return self.rules.enough(nodes, self.me, self.quorum)
 
     # --- disk -------------------------------------------------------------------------------------------------------
 
@@ -208,7 +208,7 @@ class Node(KitNode):
         before, self.commit = self.commit, max(self.commit, upto)
         if before == self.commit:
             return
-        self.note("commit", {"old": before, "new": self.commit, "zxid": self.log.terms[self.commit - 1]})
+        self.note("commit", {"old": before, "new": self.commit, "zxid": self.log.term_at(self.commit)})
         for place in range(before, self.commit):
             txn = self.log.entries[place]
             result = self.machine.apply(place + 1, txn.command)

@@ -10,7 +10,6 @@ Learner, QuorumPeer and FastLeaderElection of Apache ZooKeeper.
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from fractions import Fraction
 
 from dethrone.clusters.targets.kit import by
@@ -102,10 +101,9 @@ class Rules:
     def __init__(self, knobs: ZabKnobs) -> None:
         self.knobs = knobs
 
-    def enough(self, nodes: Collection[str], me: str, ensemble: int) -> bool:
-        """Whether these nodes are a quorum."""
-        count = len(nodes) if self.counts_itself else len([node for node in nodes if node != me])
-        return count >= ensemble // 2 + 1
+    def enough(self, nodes: set[str], me: str, quorum: int) -> bool:
+        """Whether these nodes are a quorum of the leader ``me``."""
+        return len(nodes if self.counts_itself else nodes - {me}) >= quorum
 
     def rank(self, epoch: int, zxid: int, sid: int = 0) -> tuple[int, int, int]:
         """What histories are compared by, and votes: also by the place ``sid`` of their leader among the members."""
