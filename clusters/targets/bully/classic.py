@@ -62,7 +62,7 @@ class Classic(BullyCore):
             self.note("coordinator_sent", {"round": self.round})
         self.beat()
 
-    def waited(self) -> None:
+    def _waited(self) -> None:
         """Rows 3 and 5, and a node that waits for a majority."""
         if self.role == ELECTING and self.rules.takes_lead:
             self.coordinate()
@@ -92,6 +92,7 @@ class Classic(BullyCore):
         m.Okay: _okay,
         m.Coordinator: lambda node, src, body: node.rival(src, body.reign, announced=True),
     }
+    TIMERS: ClassVar = {**BullyCore.TIMERS, WAIT: _waited}
 
     def _insist(self, why: str) -> None:
         """A lower id would lead."""

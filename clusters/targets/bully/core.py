@@ -14,9 +14,9 @@ from typing import Any, ClassVar
 from dethrone.clusters.targets.bully import messages as m
 from dethrone.clusters.targets.bully.replication import Replication
 from dethrone.clusters.targets.bully.rules import Rules
-from dethrone.clusters.targets.kit.core import KitCore, status_of
-from dethrone.harness.core.clock import MS, Clocks, Ns
-from dethrone.harness.core.machine import CoreStatus, DiskImage, Glance, Note
+from dethrone.clusters.targets.kit.core import KitCore
+from dethrone.harness.core.clock import MS, Ns
+from dethrone.harness.core.machine import DiskImage, Glance, Note
 
 TICK, WAIT = "tick", "wait"
 
@@ -42,17 +42,13 @@ class BullyCore(Replication, KitCore["BullyCore"]):
         ops = self.log.start(disk)
         if ops:
             self.batches[self.batch(ops)] = self.log.end
-        self.show()
-        self.recall(disk)
+        self.show_durable()
         self.note("start", {"round": self.round})
         self.led_at = self.mono
         self.start()
         self.tick()
 
     # --- what a form of election gives ----------------------------------------------------------------------------
-
-    def recall(self, disk: DiskImage) -> None:
-        """Read what the election stored."""
 
     def start(self) -> None:
         """The node is up."""
@@ -61,17 +57,9 @@ class BullyCore(Replication, KitCore["BullyCore"]):
         """The time of a heartbeat came."""
         raise NotImplementedError
 
-    def waited(self) -> None:
-        """The election's timer rang."""
-        raise NotImplementedError
-
     def rival(self, src: str, reign: int) -> None:
         """Another node says that it leads."""
         raise NotImplementedError
-
-    def shown(self) -> dict[str, Any]:
-        """What else a status says."""
-        return {}
 
     # --- which nodes are there ------------------------------------------------------------------------------------
 
@@ -126,15 +114,14 @@ class BullyCore(Replication, KitCore["BullyCore"]):
                 self.led_at = self.mono
 
     MESSAGES: ClassVar = {m.Heartbeat: heartbeat, m.Entries: Replication.entries, m.Stored: Replication.stored}
-    TIMERS: ClassVar = {TICK: tick, WAIT: lambda node: node.waited()}
+    TIMERS: ClassVar = {TICK: tick}
 
     # --- leading and following ------------------------------------------------------------------------------------
 
     def lead(self, role: str, voters: list[str]) -> None:
         """This node leads from now on."""
         self.timer(WAIT, None)
-        self.role, self.coordinator, self.reign = role, self.me, max(1, self.wall)
-        self.begin()
+        self.begin(role, self.me, max(1, self.wall))
         self.note("elected", {"voters": voters, "round": self.round})
 
     def follow(self, leader: str, reign: int) -> None:
@@ -145,15 +132,13 @@ class BullyCore(Replication, KitCore["BullyCore"]):
         if self.leads:
             self.note("step_down", {"why": "follows", "leader": leader})
         self.timer(WAIT, None)
-        self.role, self.coordinator, self.reign = self.idle, leader, reign
-        self.begin()
+        self.begin(self.idle, leader, reign)
         self.note("leader_seen", {"leader": leader})
 
     def leaderless(self, role: str) -> None:
         """No node leads, as far as this one knows."""
-        self.role, self.coordinator, self.reign = role, None, 0
         self.led_at = self.mono
-        self.begin()
+        self.begin(role, None, 0)
 
     def stop_leading(self, why: str) -> None:
         """This node leads no more."""
@@ -171,13 +156,13 @@ class BullyCore(Replication, KitCore["BullyCore"]):
         """Append a trace event."""
         self.out.append(Note(name, self.term, self.role, data))
 
-    def glance(self) -> Glance:
+    def main(self) -> Glance:
         """The main fields of the observer record."""
         voted_for = self.lease and self.lease[0]
         return self.role, self.term, self.coordinator, voted_for, (self.optime, self.log.end), self.commit
 
-    def status(self, now: Clocks) -> CoreStatus:
-        """The observer record."""
-        self.mono, self.wall = now.mono, now.wall
-        extra = {"round": self.round, "peers_up": self.visible(), "silence_ms": (self.mono - self.led_at) // MS}
-        return status_of(self.glance(), extra={**extra, **self.shown()})
+    def extra(self) -> dict[str, Any]:
+        """Its other fields."""
+        return {"round": self.round, "peers_up": self.visible(), "silence_ms": (self.mono - self.led_at) // MS}
+
+    SHOWN = (main, lambda node: {"extra": node.extra()})

@@ -9,7 +9,7 @@ Source: docs/sources.md, bully.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Literal
+from typing import Annotated
 
 from dethrone.clusters.targets.kit.knobs import KnobTable, Settings, one_of, switch, text, time
 from dethrone.harness.core.clock import Ns
@@ -26,12 +26,8 @@ def _priorities(word: str) -> dict[str, int]:
 class BullyKnobs(Settings, frozen=True, kw_only=True):
     """One cluster's settings."""
 
-    election: Annotated[
-        Literal["classic", "mongo"], one_of("classic", ("classic", "mongo"), "by id, or by freshness, votes and leases")
-    ]
-    local_term: Annotated[
-        bool, switch("off", "a status reports the node's own round as its term; nodes do not agree on it")
-    ]
+    election: Annotated[str, one_of("classic", ("classic", "mongo"), "by id, or by freshness, votes and leases")]
+    local_term: Annotated[bool, switch("off", "shows a node's own round as its term; nodes do not agree on it")]
     elect_at_start: Annotated[bool, switch("on", "a node that starts holds an election")]
     reply_ok: Annotated[bool, switch("on", "a higher id answers an election")]
     announce: Annotated[bool, switch("on", "a new coordinator announces itself, and says so in its heartbeats")]
@@ -48,9 +44,7 @@ class BullyKnobs(Settings, frozen=True, kw_only=True):
     priorities: Annotated[
         dict[str, int], text("", _priorities, "node:0..1000,..., such as n3:2,n1:0", "mongo: priorities other than 1")
     ]
-    write_concern: Annotated[
-        Literal["1", "majority"], one_of("1", ("1", "majority"), "how many nodes hold a write when it is acknowledged")
-    ]
+    write_concern: Annotated[str, one_of("1", ("1", "majority"), "how many nodes hold a write when it is acknowledged")]
     heartbeat: Annotated[Ns, time("500", "between two heartbeats")]
     fail_timeout: Annotated[Ns, time("2000", "a node that was not heard for longer is down")]
     ok_timeout: Annotated[Ns, time("1000", "how long an election waits for a higher id")]

@@ -15,7 +15,7 @@ import msgspec
 from dethrone.clusters.targets.bully import messages as m
 from dethrone.clusters.targets.bully.core import WAIT, BullyCore
 from dethrone.clusters.targets.bully.rules import Rules
-from dethrone.clusters.targets.kit.files import Unreadable, file_of, replace_ops, sealed, unsealed
+from dethrone.clusters.targets.kit.files import file_of, replace_ops, sealed, unsealed
 from dethrone.harness.core.clock import MS
 from dethrone.harness.core.machine import Await, DiskImage
 
@@ -23,6 +23,7 @@ SECONDARY, PRIMARY = "SECONDARY", "PRIMARY"
 VETO = -10_000
 LEASE = "lease"
 TIE_MS = (50, 1050)
+_DECODER = msgspec.json.Decoder(tuple[str, int])
 
 
 class Mongo(BullyCore):
@@ -38,15 +39,12 @@ class Mongo(BullyCore):
         self.asked_at = self.not_before = 0
         self.tied = False
 
-    def recall(self, disk: DiskImage) -> None:
-        """A stored lease, if it is stored."""
+    def load(self, disk: DiskImage) -> None:
+        """Read the lease, too, if it is stored."""
         content = file_of(disk, LEASE)
-        if content is None or not self.on.lease_persisted:
-            return
-        try:
-            self.lease = msgspec.json.decode(unsealed(content, path=LEASE), type=tuple[str, int])
-        except msgspec.DecodeError as error:
-            raise Unreadable(f"{LEASE}: {error}") from error
+        if content is not None and self.on.lease_persisted:
+            self.lease = unsealed(content, _DECODER.decode, path=LEASE)
+        super().load(disk)
 
     # --- may it stand ---------------------------------------------------------------------------------------------
 
@@ -134,7 +132,7 @@ class Mongo(BullyCore):
         if why:
             self.note("veto", {"why": why})
 
-    def waited(self) -> None:
+    def _waited(self) -> None:
         """Row 3: the wait after a tie is over."""
         if self.role == SECONDARY and not self.phase and self._may_stand():
             self._ask("fresh")
@@ -162,6 +160,7 @@ class Mongo(BullyCore):
         m.Freshness: _answered,
         m.Ballot: _answered,
     }
+    TIMERS: ClassVar = {**BullyCore.TIMERS, WAIT: _waited}
 
     def _veto(self, candidate: str, optime: int) -> str:
         """Why that node must not be elected; "": no reason."""
@@ -191,7 +190,7 @@ class Mongo(BullyCore):
         elif self.on.yields and (self.reign, self.place(self.me)) < (reign, self.place(src)):
             self.follow(src, reign)
 
-    def shown(self) -> dict[str, Any]:
-        """Its lease and priority."""
+    def extra(self) -> dict[str, Any]:
+        """Also its lease and priority."""
         age = None if self.lease is None else (self.wall - self.lease[1]) // MS
-        return {"lease_ms": age, "priority": self.on.priority(self.me)}
+        return {**super().extra(), "lease_ms": age, "priority": self.on.priority(self.me)}

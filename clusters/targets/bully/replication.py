@@ -52,8 +52,9 @@ class Replication(LogNode):
         """The wall-clock time of the last record, in ns; 0: none."""
         return self.log.last_term
 
-    def begin(self) -> None:
+    def begin(self, role: str, coordinator: str | None, reign: int) -> None:
         """A reign begins or ends, here or at another node."""
+        self.role, self.coordinator, self.reign = role, coordinator, reign
         for _, request in self.pending:
             self.reply(request, Unknown("this node does not lead any more"))
         self.pending.clear()
@@ -155,15 +156,10 @@ class Replication(LogNode):
             self.halt(f"{LOG}: {done.error}")
             return
         self.log_written(done.token)
-        self.show()
+        self.show_durable()
         self.write_log()
         if self.leads:
             self._advance()
             self.push()
         else:
             self._confirm()
-
-    def show(self) -> None:
-        """Reads see what is durable."""
-        self.log.hw = self.log.durable
-        self.log.apply()

@@ -14,8 +14,6 @@ from dethrone.clusters.targets.kit import by
 from dethrone.clusters.targets.kit.mutants import Switched, mutant
 from dethrone.harness.core.clock import Ns
 
-_LEAVES = {"step_down": "on", "majority_to_stand": "on"}
-
 
 @mutant(
     "plain-slow-timeout",
@@ -33,7 +31,7 @@ _LEAVES = {"step_down": "on", "majority_to_stand": "on"}
     "28-never-steps-down",
     says="does not step down without a majority",
     caught_by=(by.STEP_DOWN,),
-    needs=_LEAVES,
+    needs={"step_down": "on", "majority_to_stand": "on"},
     knobs={"step_down": False},
 )
 @mutant("harmless-more-beats", says="beats twice as often", scales={"heartbeat": Fraction(1, 2)})
@@ -47,35 +45,27 @@ class Rules:
     def __init__(self, knobs: BullyKnobs) -> None:
         self.on = knobs
 
-    def answers(self, *, higher: bool) -> bool:
-        """Whether an election of another node, whose id is higher or not, is answered and taken over."""
-        return not higher and self.on.reply_ok
-
     takes_lead = Switched(
         "plain-never-leads", says="does not lead when no higher id answers", caught_by=(by.OWED, by.CONVERGES)
     )
     """A node leads when ``ok_timeout`` runs out without an answer."""
-
-    def asks(self, *, higher: bool) -> bool:
-        """Whether an election is announced to a node with such an id."""
-        return higher
 
     @mutant("plain-never-down", answers=False, says="never takes a silent node for dead", caught_by=(by.OWED,))
     def unheard(self, silence: Ns) -> bool:
         """Whether a node that was silent for so long is down."""
         return silence > self.on.fail_timeout
 
-
-@mutant("plain-all-answer", says="lower ids are asked, and answer, too", caught_by=(by.OWED, by.CONVERGES))
-class AllAnswer(Rules):
-    """An id counts for nothing."""
-
+    @mutant(
+        "plain-all-answer",
+        answers=True,
+        says="lower ids are asked, and answer, too",
+        caught_by=(by.OWED, by.CONVERGES),
+    )
     def answers(self, *, higher: bool) -> bool:
-        """Regardless of the id."""
-        del higher
-        return True
+        """Whether an election of another node, whose id is higher or not, is answered and taken over."""
+        return not higher and self.on.reply_ok
 
+    @mutant("plain-all-answer", answers=True)
     def asks(self, *, higher: bool) -> bool:
-        """As above."""
-        del higher
-        return True
+        """Whether an election is announced to a node with such an id."""
+        return higher

@@ -11,7 +11,7 @@ import msgspec
 
 from dethrone.clusters.targets.joyqueue.messages import Command, Entry
 from dethrone.clusters.targets.kit import files
-from dethrone.clusters.targets.kit.files import Recovered, Replacement, Unreadable
+from dethrone.clusters.targets.kit.files import Recovered, Replacement
 from dethrone.clusters.targets.kit.log import EntryLog
 from dethrone.harness.core.machine import DiskOp
 
@@ -62,10 +62,7 @@ def metadata_bytes(metadata: Metadata) -> bytes:
 
 def read_metadata(content: bytes) -> Metadata:
     """The metadata in a file's content; `Unreadable` when it is not exactly what `metadata_bytes` writes."""
-    try:
-        return _decoder.decode(files.unsealed(content, path=METADATA))
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise Unreadable(f"{METADATA}: {error}") from error
+    return files.unsealed(content, _decoder.decode, path=METADATA)
 
 
 def metadata_ops(group: str, metadata: Metadata, how: Replacement = "rename") -> tuple[DiskOp, ...]:

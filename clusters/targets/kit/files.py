@@ -48,13 +48,13 @@ def sealed(body: bytes) -> bytes:
     return b"%08x %s\n" % (zlib.crc32(body), body)
 
 
-def unsealed(content: bytes, *, path: str) -> bytes:
-    """The body; `Unreadable` when the content is not exactly what `sealed` makes."""
+def unsealed(content: bytes, read: Callable[[bytes], E], *, path: str) -> E:
+    """What ``read`` makes of the body; `Unreadable` if it cannot, or the content is not exactly what `sealed` makes."""
     try:
         body = content[9:-1]
         if content[8:9] == b" " and content[-1:] == b"\n" and int(content[:8], 16) == zlib.crc32(body):
-            return body
-    except ValueError as error:
+            return read(body)
+    except (ValueError, msgspec.DecodeError) as error:
         raise Unreadable(f"{path}: {error}") from error
     raise Unreadable(f"{path}: the checksum does not match")
 

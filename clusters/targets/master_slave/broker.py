@@ -84,7 +84,7 @@ class BrokerCore(LogNode, KitCore["BrokerCore"]):
         if ops:
             self.out.append(Await(self.batch(ops)))
         self._take_place(self.place)
-        self._visible()
+        self.show_durable()
         name, number, role = msgspec.structs.astuple(self.place)
         self.note("start", {"id": number, "role": role, "group": name, "max_offset": self.log.end})
         self._register()
@@ -309,7 +309,7 @@ class BrokerCore(LogNode, KitCore["BrokerCore"]):
                 return
         if not self.log_written(done.token):
             return
-        self._visible()
+        self.show_durable()
         self.write_log()
         if not self.log.sync and not self.dirty:
             self.dirty = True
@@ -327,11 +327,6 @@ class BrokerCore(LogNode, KitCore["BrokerCore"]):
         self.dirty = False
         if self.syncing is None and self.log.end:
             self.syncing = self.batch((Fsync(LOG),))
-
-    def _visible(self) -> None:
-        """What is in the log file can be read."""
-        self.log.hw = self.log.durable
-        self.log.apply()
 
     MESSAGES: ClassVar = {m.HaAck: _on_ack, m.HaTransfer: _on_transfer, m.RegisterAnswer: _on_registered}
     TIMERS: ClassVar = {

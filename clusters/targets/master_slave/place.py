@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
-from dethrone.clusters.targets.kit.files import Unreadable, file_of, replace_ops, sealed, unsealed
+from dethrone.clusters.targets.kit.files import file_of, replace_ops, sealed, unsealed
 from dethrone.clusters.targets.master_slave.knobs import Place
 from dethrone.harness.core.machine import DiskImage, DiskOp
 
@@ -25,9 +25,4 @@ def conf_ops(place: Place) -> tuple[DiskOp, ...]:
 def load_place(disk: DiskImage) -> Place | None:
     """What the operator made of this broker; None where there is no file. Raises `Unreadable`."""
     content = file_of(disk, CONF)
-    if content is None:
-        return None
-    try:
-        return _DECODER.decode(unsealed(content, path=CONF))
-    except msgspec.DecodeError as error:
-        raise Unreadable(f"{CONF}: {error}") from error
+    return None if content is None else unsealed(content, _DECODER.decode, path=CONF)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import msgspec
 
 from dethrone.clusters.targets.kit import files
-from dethrone.clusters.targets.kit.files import Recovered, Unreadable
+from dethrone.clusters.targets.kit.files import Recovered
 from dethrone.clusters.targets.kit.log import EntryLog
 from dethrone.clusters.targets.raft.messages import Command, Config, Entry
 from dethrone.harness.core.machine import DiskOp
@@ -39,10 +39,7 @@ def vote_bytes(state: HardState) -> bytes:
 
 def read_vote(content: bytes) -> HardState:
     """The state in the vote file's content; `Unreadable` when it is not exactly what `vote_bytes` writes."""
-    try:
-        return _state_decoder.decode(files.unsealed(content, path=VOTE))
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise Unreadable(f"{VOTE}: {error}") from error
+    return files.unsealed(content, _state_decoder.decode, path=VOTE)
 
 
 def vote_ops(state: HardState, *, sync: bool = True, delete_first: bool = False) -> tuple[DiskOp, ...]:

@@ -32,7 +32,7 @@ bodies = st.lists(st.binary(min_size=1, max_size=20), max_size=6)
 
 @given(st.binary())
 def test_a_sealed_line_reads_back(body):
-    assert unsealed(sealed(body), path="f") == body
+    assert unsealed(sealed(body), bytes, path="f") == body
 
 
 @given(st.binary(max_size=30), st.data())
@@ -40,7 +40,7 @@ def test_any_change_of_a_sealed_line_is_noticed(body, data):
     content = bytearray(sealed(body))
     content[data.draw(st.integers(0, len(content) - 1))] ^= 1 << data.draw(st.integers(0, 7))
     try:
-        found = unsealed(bytes(content), path="f")
+        found = unsealed(bytes(content), bytes, path="f")
     except Unreadable:
         return
     assert found == body  # the case of a hexadecimal digit
@@ -49,7 +49,7 @@ def test_any_change_of_a_sealed_line_is_noticed(body, data):
 @given(st.binary(max_size=30), st.data())
 def test_a_cut_sealed_line_is_unreadable(body, data):
     with pytest.raises(Unreadable, match="vote"):
-        unsealed(sealed(body)[: data.draw(st.integers(0, len(body) + 8))], path="vote")
+        unsealed(sealed(body)[: data.draw(st.integers(0, len(body) + 8))], bytes, path="vote")
 
 
 def test_a_file_is_replaced_by_write_sync_rename_sync_and_each_mistake_leaves_something_out():

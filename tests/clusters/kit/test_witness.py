@@ -57,7 +57,7 @@ def test_a_removed_log_is_an_empty_one():
 
 
 def vote():
-    return StateFileWatch("vote", lambda content: unsealed(content, path="vote"))
+    return StateFileWatch("vote", lambda content: unsealed(content, bytes, path="vote"))
 
 
 def test_a_file_is_replaced_by_the_rename_and_durable_by_the_sync_after_it():
