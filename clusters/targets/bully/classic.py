@@ -50,7 +50,7 @@ class Classic(BullyCore):
 
     def higher(self, peer: str) -> bool:
         """Whether its id is higher than the own one."""
-        return self.place(peer) > self.place(self.me)
+        return self.ids[peer] > self.ids[self.me]
 
     def coordinate(self) -> None:
         """Row 3: lead, and announce it."""
@@ -118,4 +118,4 @@ class Classic(BullyCore):
         known = self.coordinator
         if known is None or known == src or self.rules.unheard(self.mono - self.led_at):
             return True
-        return self.place(src) > self.place(known)
+        return self.ids[src] > self.ids[known]

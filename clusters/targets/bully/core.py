@@ -73,19 +73,11 @@ class BullyCore(Replication, KitCore["BullyCore"]):
 
     def sees_majority(self) -> bool:
         """Whether they and this node are more than half."""
-        return self.is_majority(len(self.visible()) + 1)
-
-    def is_majority(self, count: int) -> bool:
-        """Whether this count is more than half of the members."""
-        return 2 * count > len(self.members)
+        return 2 * (len(self.visible()) + 1) > len(self.members)
 
     def primaries(self) -> list[str]:
         """The visible peers that say they lead."""
         return [node for node in self.visible() if self.heard[node][1].reign]
-
-    def place(self, node: str) -> int:
-        """A node's id."""
-        return self.members.index(node)
 
     def tick(self) -> None:
         """Look around, and let the others hear from this node."""

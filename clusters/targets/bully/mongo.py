@@ -111,14 +111,14 @@ class Mongo(BullyCore):
         elif not self.tied and any(one.optime == self.optime for one in fresh):
             self._wait("")
             self.tied = True
-            self.timer(WAIT, (TIE_MS[0] + self.rng.below(TIE_MS[1] - TIE_MS[0] + 1)) * MS * self.on.time_factor // 1)
+            self.timer(WAIT, self.on.ns(TIE_MS[0] + self.rng.below(TIE_MS[1] - TIE_MS[0] + 1)))
         else:
             self._ask("elect")
 
     def _count(self) -> None:
         total = 1 + sum(ballot.vote for ballot in self.answers.values())
         voters = sorted([self.me, *(peer for peer, ballot in self.answers.items() if ballot.vote > 0)])
-        if self.on.count_votes and not self.is_majority(total):
+        if self.on.count_votes and 2 * total <= len(self.members):
             self.lease = None
             self._wait(f"{total} votes")
             return
@@ -187,7 +187,7 @@ class Mongo(BullyCore):
         if not self.leads:
             self.phase = ""
             self.follow(src, reign)
-        elif self.on.yields and (self.reign, self.place(self.me)) < (reign, self.place(src)):
+        elif self.on.yields and (self.reign, self.ids[self.me]) < (reign, self.ids[src]):
             self.follow(src, reign)
 
     def extra(self) -> dict[str, Any]:

@@ -30,6 +30,7 @@ class Replication(LogNode):
         super().__init__(Log(sync=True))
         self.me, self.members, self.rules, self.on = node, members, rules, rules.on
         self.peers = tuple(name for name in members if name != node)
+        self.ids = {name: place for place, name in enumerate(members)}
         self.role = ""
         self.coordinator: str | None = None
         self.reign = 0
