@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from dethrone.clusters.targets.client_api import Append, ChangeConfig, ClientReply, Get, Ok, Put, Refused
+from dethrone.clusters.targets.client_api import Append, ChangeConfig, Get, NotLeader, Ok, Put, Refused
 from dethrone.clusters.targets.kit.core import KitCore, status_of
 from dethrone.clusters.targets.master_slave import messages as m
 from dethrone.clusters.targets.master_slave.knobs import ASYNC_MASTER, MASTER_ID, SLAVE, MsKnobs, Place
@@ -69,11 +69,10 @@ class BrokerCore(LogNode, KitCore["BrokerCore"]):
         self.refused: str | None = None
         """The master whose log was found shorter than the own one."""
         self.slaves: dict[str, Slave] = {}
-        self.sends = Sends(self)
+        self.sends = Sends(self, rules)
         self.acked_most = 0
         self.syncing: int | None = None
         self.dirty = False
-        self.replies: dict[int, tuple[int, ClientReply]] = {}
 
     # --- core -----------------------------------------------------------------------------------------------------
 
@@ -190,7 +189,7 @@ class BrokerCore(LogNode, KitCore["BrokerCore"]):
         if body.max_offset > self.acked_most:
             self.acked_most = body.max_offset
             self.note("commit", {"index": body.max_offset, "slave": src})
-        self.sends.answer()
+        self.sends.answer(self.acked_most, self._slave_available)
         self._transfer(src, slave)
 
     def _transfer(self, name: str, slave: Slave, *, always: bool = False) -> None:
@@ -205,7 +204,7 @@ class BrokerCore(LogNode, KitCore["BrokerCore"]):
         slave.sent = self.mono
         self.out.append(Send(name, m.HaTransfer(offset, records, log.end, slave.acked)))
 
-    def slave_available(self) -> bool:
+    def _slave_available(self) -> bool:
         """Whether a slave is there that counts for synchronous sends."""
         size = self.log.size
         for slave in self.slaves.values():
@@ -254,11 +253,19 @@ class BrokerCore(LogNode, KitCore["BrokerCore"]):
         elif isinstance(body, m.Pull):
             self._on_pull(request, body)
         elif isinstance(body, Append | Put):
-            self.sends.take(request, body)
+            self._on_write(request, body)
         elif isinstance(body, ChangeConfig):
             self._on_operator(request, body)
         else:
             self.reply(request, Refused("master-slave brokers serve append, put, get and pull"))
+
+    def _on_write(self, request: int, body: Append | Put) -> None:
+        if self.rules.takes_writes(master=self.leads):
+            self.sends.take(request, body)
+            return
+        self.count("writes_refused")
+        self.note("write_refused", {"id": self.place.broker_id})
+        self.reply(request, NotLeader(self.master if self.master != self.me else None))
 
     def _on_get(self, request: int, body: Get) -> None:
         self.note("read", {"id": self.place.broker_id, "key": body.key})
@@ -315,7 +322,7 @@ class BrokerCore(LogNode, KitCore["BrokerCore"]):
             self.dirty = True
             self.out.append(SetTimer(FLUSH, self.mono + self.knobs.flush_interval))
         if self.sends.waiting:
-            self.sends.answer()
+            self.sends.answer(self.acked_most, self._slave_available)
         if self.leads:
             for name, slave in self.slaves.items():
                 self._transfer(name, slave)

@@ -9,6 +9,7 @@ Source: docs/sources.md, zk-ephemeral.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, ClassVar
 
 from dethrone.clusters.targets.kit.core import KitCore, status_of
@@ -16,52 +17,30 @@ from dethrone.clusters.targets.zk_ephemeral import messages as m
 from dethrone.clusters.targets.zk_ephemeral import race, replica
 from dethrone.clusters.targets.zk_ephemeral.controller import Controller
 from dethrone.clusters.targets.zk_ephemeral.knobs import ZkKnobs
-from dethrone.clusters.targets.zk_ephemeral.log import Log, LogNode, hw_ops
+from dethrone.clusters.targets.zk_ephemeral.log import hw_ops
 from dethrone.clusters.targets.zk_ephemeral.rules import Rules
-from dethrone.clusters.targets.zk_ephemeral.session import CALL, CONTACT, DISCONNECTED, PING, Session
-from dethrone.harness.core.clock import MS, Clocks, Ns
-from dethrone.harness.core.machine import SHUTDOWN, Await, CoreStatus, DiskDone, DiskImage, Glance, Note, SetTimer
+from dethrone.clusters.targets.zk_ephemeral.session import CALL, CONTACT, DISCONNECTED, PING, Session, Told
+from dethrone.clusters.targets.zk_ephemeral.state import CHECKPOINT, Broker
+from dethrone.harness.core.clock import MS, Clocks
+from dethrone.harness.core.machine import SHUTDOWN, Await, CoreStatus, DiskDone, DiskImage, Glance
 
 REGISTER = "register"
 
 
-class BrokerCore(LogNode, KitCore["BrokerCore"]):
+class BrokerCore(Broker, KitCore["BrokerCore"]):
     """One broker."""
 
     graceful = True
 
-    LEADER, FOLLOWER, CONTENDING = "LEADER", "FOLLOWER", "CONTENDING"
-    NO_CONTACT, EXPIRED = "DISCONNECTED", "EXPIRED"
-
     def __init__(self, node: str, members: tuple[str, ...], knobs: ZkKnobs, rules: Rules) -> None:
-        super().__init__(Log(sync=rules.syncs("log")))
+        super().__init__(node, members, knobs, rules)
         self.node = self
-        self.me = node
-        self.knobs = rules.knobs
-        self.rules = rules
-        self.service = knobs.coordinator_of(members)
-        self.brokers = tuple(name for name in members if name != self.service)
-        """Also the assignment order."""
-        self.peers = tuple(name for name in self.brokers if name != node)
-        self.race = knobs.mode == "race"
-        self.role = self.NO_CONTACT
-        self.term = 0
-        self.leader: str | None = None
-        self.leading: replica.Leadership | None = None
-        self.fetching = False
-        self.fetch_seq = 0
-        self.in_isr = False
-        self.run = 0
-        self.session = Session(self, self.service, rules, knobs.session_timeout)
+        told = Told(
+            self._opened, self._disconnected, self._reconnected, self._expired, self._watched, self._watches_lost
+        )
+        self.session = Session(self, self.service, rules, knobs.session_timeout, told)
         self.controller = None if self.race else Controller(self)
-        self.controller_epoch = 0
-        self.live: tuple[str, ...] = ()
-        self.looking = False
-        self.look_twice = False
-        self.claiming = False
-        self.contenders: tuple[str, ...] = ()
-        self.checkpoint_hw = 0
-        self.checkpoint_at: Ns | None = None
+        self.look_again = partial(race.look, self) if self.controller is None else self.controller.look
 
     # --- core -----------------------------------------------------------------------------------------------------
 
@@ -126,7 +105,7 @@ class BrokerCore(LogNode, KitCore["BrokerCore"]):
 
     # --- what the session reports ---------------------------------------------------------------------------------
 
-    def on_session_open(self) -> None:
+    def _opened(self) -> None:
         """Register, then find out who leads."""
         self.note("session_open", {"session": self.session.id})
         if self.leading is None:
@@ -149,19 +128,19 @@ class BrokerCore(LogNode, KitCore["BrokerCore"]):
         if answer.code != m.OK:
             self._register()
 
-    def on_disconnected(self) -> None:
+    def _disconnected(self) -> None:
         """No contact with the service: believed roles stay, unless the knob says otherwise."""
         self.note("session_disconnected", {"session": self.session.id})
         if self.race and self.leading is not None and self.rules.gives_up("disconnected"):
             replica.stop_leading(self, "disconnected from the service")
             self.become(self.NO_CONTACT, "disconnected from the service")
 
-    def on_reconnected(self) -> None:
+    def _reconnected(self) -> None:
         """Contact again, the session lived on."""
         self.note("session_reconnected", {"session": self.session.id})
         self.look_again()
 
-    def on_expired(self, session: int) -> None:
+    def _expired(self, session: int) -> None:
         """The session is gone, and its ephemeral nodes with it."""
         self.note("session_expired", {"session": session})
         self.count("sessions_expired")
@@ -174,7 +153,7 @@ class BrokerCore(LogNode, KitCore["BrokerCore"]):
         if self.controller is not None:
             self.controller.resign("session expired")
 
-    def on_watch(self, path: str, kind: str) -> None:
+    def _watched(self, path: str, kind: str) -> None:
         """A watched node changed: read it again."""
         self.note("watch_fired", {"path": path, "kind": kind})
         self.count("watches")
@@ -194,58 +173,16 @@ class BrokerCore(LogNode, KitCore["BrokerCore"]):
         elif self.race:
             self.look_again()
 
-    def on_watches_lost(self) -> None:
+    def _watches_lost(self) -> None:
         """The service restarted: its watches are gone."""
         self._register()
         self.look_again()
 
-    def look_again(self) -> None:
-        """Find out who leads."""
-        if self.race:
-            race.look(self)
-        elif self.controller is not None:
-            self.controller.look()
-
-    def deposed(self, epoch: int, why: str) -> None:
-        """Proof of a newer leader: stop, and look who it is."""
-        self.note("fenced", {"epoch": self.term, "newer": epoch, "why": why})
-        self.count("fenced")
-        if self.leading is not None and self.rules.gives_up("other"):
-            replica.stop_leading(self, why)
-            self.become(self.FOLLOWER, why)
-        self.look_again()
-
-    # --- saying ---------------------------------------------------------------------------------------------------
-
-    def note(self, name: str, data: Mapping[str, Any]) -> None:
-        """A trace event with the present epoch and role."""
-        self.out.append(Note(name, self.term, self.role, data))
-
-    def become(self, role: str, why: str) -> None:
-        """Change the role, if it is another one."""
-        before = self.role
-        if before != role:
-            self.role = role
-            self.note("role_change", {"from": before, "to": role, "why": why})
-
-    def set_term(self, epoch: int) -> None:
-        """Know this leader epoch."""
-        before = self.term
-        if before != epoch:
-            self.term = epoch
-            self.note("term_change", {"from": before, "to": epoch})
-
     # --- disk -----------------------------------------------------------------------------------------------------
-
-    def hw_moved(self) -> None:
-        """The high watermark moved: it is written down once in a while."""
-        if self.checkpoint_at is None:
-            self.checkpoint_at = self.mono + self.knobs.hw_checkpoint_interval
-            self.out.append(SetTimer(replica.CHECKPOINT, self.checkpoint_at))
 
     def _on_notice(self, src: str, body: m.LeaderNotice) -> None:
         if self.leading is not None and body.epoch > self.term:
-            self.deposed(body.epoch, f"{src} leads a newer epoch")
+            replica.deposed(self, body.epoch, f"{src} leads a newer epoch")
 
     def _checkpoint(self) -> None:
         self.checkpoint_at = None
@@ -280,7 +217,7 @@ class BrokerCore(LogNode, KitCore["BrokerCore"]):
         replica.FETCH: replica.fetch,
         replica.PARKED: replica.on_parked_timer,
         replica.LAG: replica.on_lag_timer,
-        replica.CHECKPOINT: _checkpoint,
+        CHECKPOINT: _checkpoint,
     }
 
     # --- status ---------------------------------------------------------------------------------------------------

@@ -10,14 +10,11 @@ Source: docs/sources.md, zk-ephemeral; KIP-380 (commands are bound to a registra
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dethrone.clusters.targets.zk_ephemeral import messages as m
 from dethrone.clusters.targets.zk_ephemeral import replica
-from dethrone.clusters.targets.zk_ephemeral.replica import StoredState, read_state
-
-if TYPE_CHECKING:
-    from dethrone.clusters.targets.zk_ephemeral.broker import BrokerCore
+from dethrone.clusters.targets.zk_ephemeral.state import Broker, StoredState, read_state
 
 RESEND = "resend"
 
@@ -25,7 +22,7 @@ RESEND = "resend"
 class Controller:
     """A broker's part in the controller's election, and its office if it wins."""
 
-    def __init__(self, b: BrokerCore) -> None:
+    def __init__(self, b: Broker) -> None:
         self.b = b
         self.owner: str | None = None
         """The controller as known here."""

@@ -9,17 +9,12 @@ Source: docs/sources.md, zk-ephemeral.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from dethrone.clusters.targets.zk_ephemeral import messages as m
 from dethrone.clusters.targets.zk_ephemeral import replica
-from dethrone.clusters.targets.zk_ephemeral.replica import StoredState, read_state
-
-if TYPE_CHECKING:
-    from dethrone.clusters.targets.zk_ephemeral.broker import BrokerCore
+from dethrone.clusters.targets.zk_ephemeral.state import Broker, StoredState, read_state
 
 
-def look(b: BrokerCore, *, rewatch: bool = True) -> None:
+def look(b: Broker, *, rewatch: bool = True) -> None:
     """Read the leader node, setting the watch, and act on it; once more if that is asked for while it is read."""
     if b.looking:
         b.look_twice = True
@@ -28,7 +23,7 @@ def look(b: BrokerCore, *, rewatch: bool = True) -> None:
     b.session.call(m.Exists(m.LEADER_PATH, watch=rewatch), lambda answer: _looked(b, answer))
 
 
-def _looked(b: BrokerCore, answer: m.Answer) -> None:
+def _looked(b: Broker, answer: m.Answer) -> None:
     b.looking = False
     if b.look_twice:  # what was read may be older than what was heard meanwhile
         b.look_twice = False
@@ -57,7 +52,7 @@ def _looked(b: BrokerCore, answer: m.Answer) -> None:
         replica.follow(b, owner, epoch)
 
 
-def _vacant(b: BrokerCore, answer: m.Answer) -> None:
+def _vacant(b: Broker, answer: m.Answer) -> None:
     """There is no leader node: contend, or wait for a replica that may."""
     stored = read_state(answer.data) if answer.code == m.OK else None
     if b.leading is not None:
@@ -76,7 +71,7 @@ def _vacant(b: BrokerCore, answer: m.Answer) -> None:
         _any_alive(b, stored, answer.version, list(stored.isr))
 
 
-def _any_alive(b: BrokerCore, stored: StoredState, version: int, left: list[str]) -> None:
+def _any_alive(b: Broker, stored: StoredState, version: int, left: list[str]) -> None:
     """Whether a member of the ISR holds a session; if none does, an unclean election."""
     if not left:
         b.note("unclean_election", {"id": b.me, "isr": list(stored.isr)})
@@ -88,7 +83,7 @@ def _any_alive(b: BrokerCore, stored: StoredState, version: int, left: list[str]
     )
 
 
-def contend(b: BrokerCore, stored: StoredState | None, version: int, *, unclean: bool) -> None:
+def contend(b: Broker, stored: StoredState | None, version: int, *, unclean: bool) -> None:
     """Try to create the leader node."""
     b.become(b.CONTENDING, "unclean" if unclean else "the leader node is free")
     b.note("contend", {"path": m.LEADER_PATH, "epoch_known": 0 if stored is None else stored.epoch})
@@ -111,7 +106,7 @@ def contend(b: BrokerCore, stored: StoredState | None, version: int, *, unclean:
     b.session.call(create, told)
 
 
-def _claim(b: BrokerCore) -> None:
+def _claim(b: Broker) -> None:
     """This node owns the leader node and does not lead: read the state, then publish a new epoch."""
     b.claiming = True
     b.become(b.CONTENDING, "owns the leader node")
@@ -124,7 +119,7 @@ def _claim(b: BrokerCore) -> None:
     b.session.call(m.GetNode(m.STATE_PATH), told)
 
 
-def _publish(b: BrokerCore, stored: StoredState | None, version: int, *, unclean: bool) -> None:
+def _publish(b: Broker, stored: StoredState | None, version: int, *, unclean: bool) -> None:
     """Write {leader, epoch + 1, ISR} over exactly the state that was read; then lead."""
     epoch = b.rules.next_epoch(0 if stored is None else stored.epoch)
     isr = (b.me,)  # followers join as they catch up
@@ -148,6 +143,6 @@ def _publish(b: BrokerCore, stored: StoredState | None, version: int, *, unclean
     b.session.call(op, told)
 
 
-def _named(b: BrokerCore, answer: m.Answer) -> None:
+def _named(b: Broker, answer: m.Answer) -> None:
     if answer.code != m.OK:
         look(b)

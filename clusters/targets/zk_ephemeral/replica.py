@@ -9,65 +9,21 @@ Source: docs/sources.md, zk-ephemeral: Kafka's "maximal ISR" (KIP-497).
 
 from __future__ import annotations
 
-from collections import deque
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
 
 from dethrone.clusters.targets.client_api import Append, Failed, Get, NotLeader, Ok, Put, Refused, Unknown
 from dethrone.clusters.targets.zk_ephemeral import messages as m
-from dethrone.harness.core.clock import Ns
+from dethrone.clusters.targets.zk_ephemeral.state import Broker, Follower, Leadership, Parked, StoredState, read_state
 from dethrone.harness.core.machine import SetTimer
 
-if TYPE_CHECKING:
-    from dethrone.clusters.targets.zk_ephemeral.broker import BrokerCore
-
-FETCH, LAG, PARKED, CHECKPOINT = "fetch", "lag", "parked", "checkpoint"
+FETCH, LAG, PARKED = "fetch", "lag", "parked"
 PENDING_MAX = 10_000
-
-
-class Follower:
-    """What a leader knows of one follower. ``caught_up``: when it last had everything."""
-
-    def __init__(self, now: Ns) -> None:
-        self.caught_up = now
-        self.fetched: Ns = now
-        self.end = -1
-        self.end_before = 0
-        """The leader's log end at the fetch before."""
-        self.run = 0
-        self.seq = 0
-
-
-class Parked(NamedTuple):
-    """A fetch that waits for new records or a new high watermark."""
-
-    at: Ns
-    body: m.Fetch
-
-
-class Leadership:
-    """What exists while a node leads. ``isr``: the published one; ``joining``, ``leaving``: the change under way.
-
-    ``start``: its log end as it began to lead. Everything up to there may be committed, even above its high watermark,
-    which is older: a follower that lacks some of it must not join the ISR (KAFKA-7128).
-    """
-
-    def __init__(self, isr: tuple[str, ...], version: int, controller_epoch: int, start: int) -> None:
-        self.isr = isr
-        self.start = start
-        self.version = version
-        self.controller_epoch = controller_epoch
-        self.followers: dict[str, Follower] = {}
-        self.joining: set[str] = set()
-        self.leaving: set[str] = set()
-        self.parked: dict[str, Parked] = {}
-        self.writes: deque[tuple[int, int, Any]] = deque()
-        """(index, request, value of the answer) of writes that wait for their confirmation."""
 
 
 # --- leading ------------------------------------------------------------------------------------------------------
 
 
-def lead(b: BrokerCore, epoch: int, isr: tuple[str, ...], version: int, contenders: tuple[str, ...]) -> None:
+def lead(b: Broker, epoch: int, isr: tuple[str, ...], version: int, contenders: tuple[str, ...]) -> None:
     """Become the leader of ``epoch``."""
     stop_following(b)
     b.set_term(epoch)
@@ -85,7 +41,7 @@ def lead(b: BrokerCore, epoch: int, isr: tuple[str, ...], version: int, contende
     advance(b, leading)
 
 
-def stop_leading(b: BrokerCore, why: str) -> None:
+def stop_leading(b: Broker, why: str) -> None:
     """Give the leadership up: pending writes may or may not survive."""
     leading = b.leading
     if leading is None:
@@ -101,7 +57,17 @@ def stop_leading(b: BrokerCore, why: str) -> None:
         b.reply(request, Unknown("stepped down before the write was confirmed"))
 
 
-def on_fetch(b: BrokerCore, src: str, body: m.Fetch) -> None:
+def deposed(b: Broker, epoch: int, why: str) -> None:
+    """Proof of a newer leader: stop, and look who it is."""
+    b.note("fenced", {"epoch": b.term, "newer": epoch, "why": why})
+    b.count("fenced")
+    if b.leading is not None and b.rules.gives_up("other"):
+        stop_leading(b, why)
+        b.become(b.FOLLOWER, why)
+    b.look_again()
+
+
+def on_fetch(b: Broker, src: str, body: m.Fetch) -> None:
     """A follower asks."""
     leading = b.leading
     if leading is None:
@@ -114,7 +80,7 @@ def on_fetch(b: BrokerCore, src: str, body: m.Fetch) -> None:
         return
     if body.epoch > b.term and b.knobs.fencing:
         b.send(src, m.FetchReply(m.NOT_LEADER, b.term, body.seq))
-        b.deposed(body.epoch, "a follower knows a newer epoch")
+        deposed(b, body.epoch, "a follower knows a newer epoch")
         return
     follower = leading.followers.get(src)
     if follower is None:
@@ -138,7 +104,7 @@ def on_fetch(b: BrokerCore, src: str, body: m.Fetch) -> None:
             b.out.append(SetTimer(PARKED, b.mono + b.knobs.fetch_wait_max))
 
 
-def _progress(b: BrokerCore, leading: Leadership, src: str, follower: Follower, body: m.Fetch) -> None:
+def _progress(b: Broker, leading: Leadership, src: str, follower: Follower, body: m.Fetch) -> None:
     leading.parked.pop(src, None)
     if body.log_end >= b.log.durable:
         follower.caught_up = b.mono
@@ -156,7 +122,7 @@ def _progress(b: BrokerCore, leading: Leadership, src: str, follower: Follower, 
         advance(b, leading)
 
 
-def answer_fetch(b: BrokerCore, leading: Leadership, src: str, body: m.Fetch, *, late: bool = False) -> bool:
+def answer_fetch(b: Broker, leading: Leadership, src: str, body: m.Fetch, *, late: bool = False) -> bool:
     """Answer if there is news, or if the fetch waited long enough."""
     log = b.log
     if not late and body.log_end >= log.durable and body.hw >= min(log.hw, body.log_end):
@@ -167,14 +133,14 @@ def answer_fetch(b: BrokerCore, leading: Leadership, src: str, body: m.Fetch, *,
     return True
 
 
-def answer_parked(b: BrokerCore, leading: Leadership) -> None:
+def answer_parked(b: Broker, leading: Leadership) -> None:
     """Answer the waiting fetches for which there is news."""
     for src, parked in list(leading.parked.items()):
         if answer_fetch(b, leading, src, parked.body):
             leading.parked.pop(src, None)
 
 
-def on_parked_timer(b: BrokerCore) -> None:
+def on_parked_timer(b: Broker) -> None:
     """Fetches that waited long enough are answered empty."""
     leading = b.leading
     if leading is None:
@@ -188,7 +154,7 @@ def on_parked_timer(b: BrokerCore) -> None:
         b.out.append(SetTimer(PARKED, min(parked.at for parked in leading.parked.values()) + wait))
 
 
-def on_lag_timer(b: BrokerCore) -> None:
+def on_lag_timer(b: Broker) -> None:
     """Followers that lag for too long leave the ISR."""
     leading = b.leading
     if leading is None:
@@ -206,7 +172,7 @@ def on_lag_timer(b: BrokerCore) -> None:
         _publish_isr(b, leading, "lag")
 
 
-def advance(b: BrokerCore, leading: Leadership) -> None:
+def advance(b: Broker, leading: Leadership) -> None:
     """Move the high watermark and confirm what it reaches."""
     log = b.log
     counted = leading.isr
@@ -226,7 +192,7 @@ def advance(b: BrokerCore, leading: Leadership) -> None:
         answer_parked(b, leading)
 
 
-def confirm(b: BrokerCore, leading: Leadership) -> None:
+def confirm(b: Broker, leading: Leadership) -> None:
     """Answer the writes that are appended, or committed, as acks wants it."""
     reach = b.log.durable if b.rules.acks_client("appended") else b.log.hw
     told = b.knobs.acks == "all"
@@ -239,12 +205,12 @@ def confirm(b: BrokerCore, leading: Leadership) -> None:
         b.reply(request, Ok(value, index, b.term) if told else Ok(None))
 
 
-def _publish_isr(b: BrokerCore, leading: Leadership, why: str) -> None:
+def _publish_isr(b: Broker, leading: Leadership, why: str) -> None:
     """Write the changed ISR with compare-and-set."""
     isr = tuple(
         peer for peer in b.brokers if (peer in leading.isr or peer in leading.joining) and peer not in leading.leaving
     )
-    state = {"leader": b.me, "leader_epoch": b.term, "isr": list(isr), "controller_epoch": leading.controller_epoch}
+    state = StoredState(b.me, b.term, isr, leading.controller_epoch).data()
     epoch = b.term
     if leading.leaving and b.rules.isr_counts_at("decided"):
         advance(b, leading)
@@ -259,12 +225,12 @@ def _publish_isr(b: BrokerCore, leading: Leadership, why: str) -> None:
             leading.leaving.clear()
             reread(b, leading, read_state(answer.data), answer.version)
         else:
-            b.deposed(b.term, "the partition state is gone")
+            deposed(b, b.term, "the partition state is gone")
 
     b.session.call(m.SetNode(m.STATE_PATH, state, leading.version), told)
 
 
-def _isr_changed(b: BrokerCore, leading: Leadership, isr: tuple[str, ...], version: int, why: str) -> None:
+def _isr_changed(b: Broker, leading: Leadership, isr: tuple[str, ...], version: int, why: str) -> None:
     before = leading.isr
     leading.isr, leading.version = isr, version
     leading.joining.clear()
@@ -274,10 +240,10 @@ def _isr_changed(b: BrokerCore, leading: Leadership, isr: tuple[str, ...], versi
     advance(b, leading)
 
 
-def reread(b: BrokerCore, leading: Leadership, stored: StoredState | None, version: int) -> None:
+def reread(b: Broker, leading: Leadership, stored: StoredState | None, version: int) -> None:
     """The stored state is another one than this leader's: it keeps leading only if the state still names it."""
     if stored is None or stored.leader != b.me or stored.epoch != b.term:
-        b.deposed(b.term if stored is None else stored.epoch, "the stored state names another leader or epoch")
+        deposed(b, b.term if stored is None else stored.epoch, "the stored state names another leader or epoch")
         return
     _isr_changed(b, leading, stored.isr, version, "state changed")
 
@@ -285,7 +251,7 @@ def reread(b: BrokerCore, leading: Leadership, stored: StoredState | None, versi
 # --- following ----------------------------------------------------------------------------------------------------
 
 
-def follow(b: BrokerCore, leader: str, epoch: int) -> None:
+def follow(b: Broker, leader: str, epoch: int) -> None:
     """Follow this leader: cut the log, fetch."""
     if b.leading is not None and not b.rules.gives_up("other"):
         return
@@ -304,7 +270,7 @@ def follow(b: BrokerCore, leader: str, epoch: int) -> None:
     _fetch_after_cut(b)
 
 
-def stop_following(b: BrokerCore) -> None:
+def stop_following(b: Broker) -> None:
     """No more fetches."""
     if b.fetching:
         b.fetching = False
@@ -312,7 +278,7 @@ def stop_following(b: BrokerCore) -> None:
         b.out.append(SetTimer(FETCH, None))
 
 
-def fetch(b: BrokerCore) -> None:
+def fetch(b: Broker) -> None:
     """Ask for what follows the log; asked again if nothing comes back."""
     if not b.fetching or b.leader is None:
         return
@@ -324,13 +290,13 @@ def fetch(b: BrokerCore) -> None:
     b.out.append(SetTimer(FETCH, b.mono + b.knobs.fetch_wait_max + b.knobs.call_retry))
 
 
-def _fetch_after_cut(b: BrokerCore) -> None:
+def _fetch_after_cut(b: Broker) -> None:
     """Fetch now, or when the batch under way is done."""
     if not b.batches:
         fetch(b)
 
 
-def on_fetch_reply(b: BrokerCore, src: str, body: m.FetchReply) -> None:
+def on_fetch_reply(b: Broker, src: str, body: m.FetchReply) -> None:
     """The leader's answer to the fetch under way."""
     if not b.fetching or src != b.leader or body.seq != b.fetch_seq:
         return
@@ -372,7 +338,7 @@ def on_fetch_reply(b: BrokerCore, src: str, body: m.FetchReply) -> None:
         b.look_again()
 
 
-def cut(b: BrokerCore, end: int, why: str) -> None:
+def cut(b: Broker, end: int, why: str) -> None:
     """Cut the log behind ``end``."""
     log = b.log
     if end >= log.end:
@@ -384,7 +350,7 @@ def cut(b: BrokerCore, end: int, why: str) -> None:
 # --- clients ------------------------------------------------------------------------------------------------------
 
 
-def on_request(b: BrokerCore, request: int, body: Any) -> None:
+def on_request(b: Broker, request: int, body: Any) -> None:
     """Followers serve neither reads nor writes."""
     leading = b.leading
     reading = type(body) is Get
@@ -404,36 +370,3 @@ def on_request(b: BrokerCore, request: int, body: Any) -> None:
         b.log.append(m.Record(index, b.term, body))
         leading.writes.append((index, request, index if isinstance(body, Append) else None))
         b.write_log()
-
-
-# --- the stored state ---------------------------------------------------------------------------------------------
-
-
-class StoredState(NamedTuple):
-    """The partition state in the service."""
-
-    leader: str | None
-    epoch: int
-    isr: tuple[str, ...]
-    controller_epoch: int
-
-    def data(self) -> dict[str, Any]:
-        """As it is stored."""
-        return {
-            "leader": self.leader,
-            "leader_epoch": self.epoch,
-            "isr": list(self.isr),
-            "controller_epoch": self.controller_epoch,
-        }
-
-
-def read_state(data: Any) -> StoredState | None:
-    """The partition state in a node's data; None if there is none."""
-    if not isinstance(data, dict):
-        return None
-    return StoredState(
-        data.get("leader"),
-        int(data.get("leader_epoch") or 0),
-        tuple(data.get("isr") or ()),
-        int(data.get("controller_epoch") or 0),
-    )

@@ -11,16 +11,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
-from dethrone.clusters.targets.kit.core import FAR
+from dethrone.clusters.targets.kit.core import FAR, KitNode
 from dethrone.clusters.targets.zk_ephemeral import messages as m
 from dethrone.clusters.targets.zk_ephemeral.rules import Rules
 from dethrone.harness.core.clock import Ns
 from dethrone.harness.core.machine import SetTimer
-
-if TYPE_CHECKING:
-    from dethrone.clusters.targets.zk_ephemeral.broker import BrokerCore
 
 PING, CONTACT, CALL = "ping", "contact", "call"
 CONNECTING, CONNECTED, DISCONNECTED, EXPIRED, CLOSED = "CONNECTING", "CONNECTED", "DISCONNECTED", "EXPIRED", "CLOSED"
@@ -29,11 +26,22 @@ _NEVER: Ns = -(1 << 62)
 Then = Callable[[m.Answer], None]
 
 
+class Told(NamedTuple):
+    """Who hears what of a session: (id) of its end, (path, kind) of a watched change."""
+
+    opened: Callable[[], None]
+    disconnected: Callable[[], None]
+    reconnected: Callable[[], None]
+    expired: Callable[[int], None]
+    watch: Callable[[str, str], None]
+    watches_lost: Callable[[], None]
+
+
 class Session:
     """See the module. ``contact``: when the service was last heard."""
 
-    def __init__(self, owner: BrokerCore, service: str, rules: Rules, timeout: Ns) -> None:
-        self.owner = owner
+    def __init__(self, owner: KitNode, service: str, rules: Rules, timeout: Ns, told: Told) -> None:
+        self.owner, self.told = owner, told
         self.service = service
         self.rules = rules
         self.timeout = timeout
@@ -81,7 +89,7 @@ class Session:
             return
         self.id, self.start, self.state = body.session, body.start, CONNECTED
         self._heard()
-        self.owner.on_session_open()
+        self.told.opened()
 
     def on_pong(self, body: m.Pong) -> None:
         """The session lives."""
@@ -111,7 +119,7 @@ class Session:
         self.waiting_events[body.n] = body
         while (event := self.waiting_events.pop(self.seen + 1, None)) is not None:
             self.seen += 1
-            self.owner.on_watch(event.path, event.kind)
+            self.told.watch(event.path, event.kind)
 
     def on_expired(self, body: m.SessionExpired) -> None:
         """The service no longer knows this session."""
@@ -119,7 +127,7 @@ class Session:
         if session is None or body.session != session:
             return
         self._forget(EXPIRED)
-        self.owner.on_expired(session)
+        self.told.expired(session)
         self.open()
 
     # --- time -----------------------------------------------------------------------------------------------------
@@ -146,7 +154,7 @@ class Session:
         self.owner.overdue_at = FAR
         if self.state == CONNECTED:
             self.state = DISCONNECTED
-            self.owner.on_disconnected()
+            self.told.disconnected()
 
     def on_call_timer(self) -> None:
         """No answer yet: the same call again."""
@@ -164,12 +172,12 @@ class Session:
         self.owner.overdue_at = now + self.rules.disconnect_after()
         if self.state == DISCONNECTED:
             self.state = CONNECTED
-            self.owner.on_reconnected()
+            self.told.reconnected()
         if start > self.start:
             self.start = start
             self.seen = 0  # the service restarts the numbers of events, and the watches are gone
             self.waiting_events.clear()
-            self.owner.on_watches_lost()
+            self.told.watches_lost()
 
     def _next(self) -> None:
         if self.current is not None or not self.queue:
