@@ -24,8 +24,6 @@ from dethrone.clusters.targets.zk_ephemeral.state import CHECKPOINT, Broker
 from dethrone.harness.core.clock import MS, Clocks
 from dethrone.harness.core.machine import SHUTDOWN, Await, CoreStatus, DiskDone, DiskImage, Glance
 
-REGISTER = "register"
-
 
 class BrokerCore(Broker, KitCore["BrokerCore"]):
     """One broker."""
@@ -58,10 +56,6 @@ class BrokerCore(Broker, KitCore["BrokerCore"]):
         """A lost connection is noticed before anything that waited in a queue is handled."""
         del timer
         self.session.overdue()
-
-    def on_request(self, request: int, body: Any) -> None:
-        """Handle a client's request."""
-        replica.on_request(self, request, body)
 
     def _shut_down(self) -> None:
         """A clean stop: the session is closed, so its ephemeral nodes go at once. The shell ends the process after."""
@@ -178,14 +172,14 @@ class BrokerCore(Broker, KitCore["BrokerCore"]):
         self._register()
         self.look_again()
 
-    # --- disk -----------------------------------------------------------------------------------------------------
+    # --- other events ---------------------------------------------------------------------------------------------
 
     def _on_notice(self, src: str, body: m.LeaderNotice) -> None:
         if self.leading is not None and body.epoch > self.term:
             replica.deposed(self, body.epoch, f"{src} leads a newer epoch")
 
     def _checkpoint(self) -> None:
-        self.checkpoint_at = None
+        self.checkpointing = False
         hw = min(self.log.hw, self.log.durable)
         if hw != self.checkpoint_hw:
             self.checkpoint_hw = hw
@@ -196,6 +190,7 @@ class BrokerCore(Broker, KitCore["BrokerCore"]):
         m.FetchReply: replica.on_fetch_reply,
         m.LeaderNotice: _on_notice,
     }
+    REQUESTS: ClassVar = (replica.on_request,)
     ANSWERS: ClassVar[Mapping[type, Callable[[Session, Any], None]]] = {
         m.Pong: Session.on_pong,
         m.Answer: Session.on_answer,
@@ -213,7 +208,6 @@ class BrokerCore(Broker, KitCore["BrokerCore"]):
         PING: lambda b: b.session.on_ping_timer(),
         CONTACT: lambda b: b.session.on_contact_timer(),
         CALL: lambda b: b.session.on_call_timer(),
-        REGISTER: _register,
         replica.FETCH: replica.fetch,
         replica.PARKED: replica.on_parked_timer,
         replica.LAG: replica.on_lag_timer,

@@ -14,7 +14,6 @@ from typing import Any
 from dethrone.clusters.targets.client_api import Append, Failed, Get, NotLeader, Ok, Put, Refused, Unknown
 from dethrone.clusters.targets.zk_ephemeral import messages as m
 from dethrone.clusters.targets.zk_ephemeral.state import Broker, Follower, Leadership, Parked, StoredState, read_state
-from dethrone.harness.core.machine import SetTimer
 
 FETCH, LAG, PARKED = "fetch", "lag", "parked"
 PENDING_MAX = 10_000
@@ -34,7 +33,7 @@ def lead(b: Broker, epoch: int, isr: tuple[str, ...], version: int, contenders: 
     b.note("elected", {"term": epoch, "leader": b.me, "voters": [b.service], "isr": list(isr)})
     for peer in b.peers:
         leading.followers[peer] = Follower(b.mono)
-    b.out.append(SetTimer(LAG, b.mono + b.knobs.replica_lag_time_max // 2))
+    b.timer(LAG, b.knobs.replica_lag_time_max // 2)
     if b.race and b.knobs.fencing:
         for peer in b.peers:
             b.send(peer, m.LeaderNotice(epoch))
@@ -49,8 +48,8 @@ def stop_leading(b: Broker, why: str) -> None:
     b.leading = None
     b.leader = None
     b.note("step_down", {"why": why, "pending_writes": len(leading.writes)})
-    b.out.append(SetTimer(LAG, None))
-    b.out.append(SetTimer(PARKED, None))
+    b.timer(LAG, None)
+    b.timer(PARKED, None)
     for peer, parked in leading.parked.items():
         b.send(peer, m.FetchReply(m.NOT_LEADER, b.term, parked.body.seq))
     for _, request, _ in leading.writes:
@@ -101,7 +100,7 @@ def on_fetch(b: Broker, src: str, body: m.Fetch) -> None:
     if b.leading is leading and not answer_fetch(b, leading, src, body):
         leading.parked[src] = Parked(b.mono, body)
         if len(leading.parked) == 1:
-            b.out.append(SetTimer(PARKED, b.mono + b.knobs.fetch_wait_max))
+            b.timer(PARKED, b.knobs.fetch_wait_max)
 
 
 def _progress(b: Broker, leading: Leadership, src: str, follower: Follower, body: m.Fetch) -> None:
@@ -151,7 +150,7 @@ def on_parked_timer(b: Broker) -> None:
             answer_fetch(b, leading, src, parked.body, late=True)
             leading.parked.pop(src, None)
     if leading.parked:
-        b.out.append(SetTimer(PARKED, min(parked.at for parked in leading.parked.values()) + wait))
+        b.timer(PARKED, min(parked.at for parked in leading.parked.values()) + wait - b.mono)
 
 
 def on_lag_timer(b: Broker) -> None:
@@ -159,7 +158,7 @@ def on_lag_timer(b: Broker) -> None:
     leading = b.leading
     if leading is None:
         return
-    b.out.append(SetTimer(LAG, b.mono + b.knobs.replica_lag_time_max // 2))
+    b.timer(LAG, b.knobs.replica_lag_time_max // 2)
     if leading.joining or leading.leaving:
         return
     late = {
@@ -258,8 +257,7 @@ def follow(b: Broker, leader: str, epoch: int) -> None:
     new = b.leader != leader or b.term != epoch or not b.fetching
     stop_leading(b, "another leader")
     b.set_term(epoch)
-    if b.leader != leader:
-        b.leader = leader
+    b.leader = leader
     b.become(b.FOLLOWER, f"follows {leader}")
     if not new:
         return
@@ -275,7 +273,7 @@ def stop_following(b: Broker) -> None:
     if b.fetching:
         b.fetching = False
         b.in_isr = False
-        b.out.append(SetTimer(FETCH, None))
+        b.timer(FETCH, None)
 
 
 def fetch(b: Broker) -> None:
@@ -287,7 +285,7 @@ def fetch(b: Broker) -> None:
     end = b.rules.fetch_position(durable=log.durable, written=log.end)
     last = log.entries[end - 1].epoch if end else 0
     b.send(b.leader, m.Fetch(b.term, end, last, log.hw, b.run, b.fetch_seq))
-    b.out.append(SetTimer(FETCH, b.mono + b.knobs.fetch_wait_max + b.knobs.call_retry))
+    b.timer(FETCH, b.knobs.fetch_wait_max + b.knobs.call_retry)
 
 
 def _fetch_after_cut(b: Broker) -> None:

@@ -17,7 +17,6 @@ from dethrone.clusters.targets.kit.core import FAR, KitNode
 from dethrone.clusters.targets.zk_ephemeral import messages as m
 from dethrone.clusters.targets.zk_ephemeral.rules import Rules
 from dethrone.harness.core.clock import Ns
-from dethrone.harness.core.machine import SetTimer
 
 PING, CONTACT, CALL = "ping", "contact", "call"
 CONNECTING, CONNECTED, DISCONNECTED, EXPIRED, CLOSED = "CONNECTING", "CONNECTED", "DISCONNECTED", "EXPIRED", "CLOSED"
@@ -147,7 +146,7 @@ class Session:
         if self.owner.mono >= self.owner.overdue_at:
             self.overdue()
         elif self.owner.overdue_at < FAR:
-            self.owner.out.append(SetTimer(CONTACT, self.owner.overdue_at))
+            self.owner.timer(CONTACT, self.owner.overdue_at - self.owner.mono)
 
     def overdue(self) -> None:
         """Two thirds of the timeout went by in silence."""

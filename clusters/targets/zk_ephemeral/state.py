@@ -20,7 +20,7 @@ from dethrone.clusters.targets.zk_ephemeral.log import Log, LogNode
 from dethrone.clusters.targets.zk_ephemeral.rules import Rules
 from dethrone.clusters.targets.zk_ephemeral.session import Session
 from dethrone.harness.core.clock import Ns
-from dethrone.harness.core.machine import Note, SetTimer
+from dethrone.harness.core.machine import Note
 
 CHECKPOINT = "checkpoint"
 
@@ -73,9 +73,9 @@ class StoredState(msgspec.Struct, frozen=True, rename={"epoch": "leader_epoch"})
     isr: tuple[str, ...] = ()
     controller_epoch: int = 0
 
-    def data(self) -> Any:
-        """As it is stored."""
-        return msgspec.to_builtins(self)
+    def data(self) -> dict[str, Any]:
+        """As it is stored, in plain JSON."""
+        return {**msgspec.to_builtins(self), "isr": list(self.isr)}
 
 
 def read_state(data: Any) -> StoredState | None:
@@ -84,7 +84,7 @@ def read_state(data: Any) -> StoredState | None:
 
 
 class Broker(LogNode):
-    """One broker."""
+    """See the module."""
 
     LEADER, FOLLOWER, CONTENDING = "LEADER", "FOLLOWER", "CONTENDING"
     NO_CONTACT, EXPIRED = "DISCONNECTED", "EXPIRED"
@@ -118,7 +118,7 @@ class Broker(LogNode):
         self.claiming = False
         self.contenders: tuple[str, ...] = ()
         self.checkpoint_hw = 0
-        self.checkpoint_at: Ns | None = None
+        self.checkpointing = False
 
     def note(self, name: str, data: Mapping[str, Any]) -> None:
         """A trace event with the present epoch and role."""
@@ -140,6 +140,6 @@ class Broker(LogNode):
 
     def hw_moved(self) -> None:
         """The high watermark moved: it is written down once in a while."""
-        if self.checkpoint_at is None:
-            self.checkpoint_at = self.mono + self.knobs.hw_checkpoint_interval
-            self.out.append(SetTimer(CHECKPOINT, self.checkpoint_at))
+        if not self.checkpointing:
+            self.checkpointing = True
+            self.timer(CHECKPOINT, self.knobs.hw_checkpoint_interval)
