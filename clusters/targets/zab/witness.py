@@ -61,7 +61,7 @@ class ZabWitness(ElectionWatch):
                 return self.leads(epoch_of(zxid), stood=False)
             case m.Ack(zxid):
                 return self._acks(zxid, to)
-            case m.UpToDate():
+            case m.UpToDate() if self.led in self._history:
                 self._serves = self.led
                 return self.commits(self.led, self._history[self.led].initial)
             case m.Commit(zxid) if epoch_of(zxid) == self._serves:
