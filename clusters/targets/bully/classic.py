@@ -37,9 +37,8 @@ class Classic(BullyCore):
             self.leaderless(FOLLOWER)
             self.timer(WAIT, self.on.coord_timeout)
             return
-        self.round += 1
         self.leaderless(ELECTING)
-        self.note("election_started", {"round": self.round, "why": why})
+        self.next_round(why)
         asked = [peer for peer in self.peers if self.rules.asks(higher=self.higher(peer))]
         for peer in asked:
             self.send(peer, m.Election(self.round))

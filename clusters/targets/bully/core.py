@@ -8,7 +8,6 @@ Source: docs/sources.md, bully (rows 6 and 7 of MongoDB's election are ``tick`` 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from dethrone.clusters.targets.bully import messages as m
@@ -16,7 +15,7 @@ from dethrone.clusters.targets.bully.replication import Replication
 from dethrone.clusters.targets.bully.rules import Rules
 from dethrone.clusters.targets.kit.core import KitCore
 from dethrone.harness.core.clock import MS, Ns
-from dethrone.harness.core.machine import DiskImage, Glance, Note
+from dethrone.harness.core.machine import DiskImage, Glance
 
 TICK, WAIT = "tick", "wait"
 
@@ -110,6 +109,12 @@ class BullyCore(Replication, KitCore["BullyCore"]):
 
     # --- leading and following ------------------------------------------------------------------------------------
 
+    def next_round(self, why: str) -> None:
+        """An election of this node's own begins. ``local_term`` shows its round, which means nothing to other nodes."""
+        self.round += 1
+        self.term = self.round if self.on.local_term else 0
+        self.note("election_started", {"round": self.round, "why": why})
+
     def lead(self, role: str, voters: list[str]) -> None:
         """This node leads from now on."""
         self.timer(WAIT, None)
@@ -138,15 +143,6 @@ class BullyCore(Replication, KitCore["BullyCore"]):
         self.note("step_down", {"why": why})
 
     # --- what is said ---------------------------------------------------------------------------------------------
-
-    @property
-    def term(self) -> int:
-        """0: there are none. With ``local_term`` the round, which means nothing to other nodes."""
-        return self.round if self.on.local_term else 0
-
-    def note(self, name: str, data: Mapping[str, Any]) -> None:
-        """Append a trace event."""
-        self.out.append(Note(name, self.term, self.role, data))
 
     def main(self) -> Glance:
         """The main fields of the observer record."""

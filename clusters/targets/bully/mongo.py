@@ -80,8 +80,7 @@ class Mongo(BullyCore):
     def _ask(self, phase: str) -> None:
         """Rows 2 and 4: ask all that are reachable."""
         if phase == "fresh":
-            self.round += 1
-            self.note("election_started", {"round": self.round, "why": "no primary"})
+            self.next_round("no primary")
         elif not self._take(self.me):
             self._wait("the own lease names another node")
             return
@@ -96,8 +95,6 @@ class Mongo(BullyCore):
         if self.phase == "elect" and self.on.tally_guard and self.mono - self.asked_at > self.on.vote_lease:
             self.lease = None
             self._wait("the votes came late")
-        elif self.primaries():
-            self._wait("there is a primary")
         elif self.phase == "fresh" and self.mono - self.asked_at > self.on.ok_timeout:
             self._wait("an answer was lost")
         elif {peer for peer in self.asked if self.up(peer)} <= set(self.answers):

@@ -31,6 +31,7 @@ from dethrone.harness.core.machine import (
     Halt,
     LogEnd,
     Message,
+    Note,
     Reply,
     Request,
     Send,
@@ -44,7 +45,13 @@ FAR: Ns = 1 << 62
 
 
 class KitNode:
-    """What every handler works on. ``mono``, ``wall``, ``rng`` and ``out`` are those of the event being handled."""
+    """What every handler works on. ``mono``, ``wall``, ``rng`` and ``out`` are those of the event being handled.
+
+    ``term``, ``role``: those of its trace events; a protocol without terms says 0.
+    """
+
+    term: int = 0
+    role: str = ""
 
     def __init__(self) -> None:
         self.mono: Ns = 0
@@ -66,8 +73,8 @@ class KitNode:
         self.out.append(Reply(request, body))
 
     def note(self, name: str, data: Mapping[str, Any]) -> None:
-        """Append a trace event, with what each of the protocol's carries."""
-        raise NotImplementedError
+        """Append a trace event with the present term and role."""
+        self.out.append(Note(name, self.term, self.role, data))
 
     def answer(self, request: int, result: Any, index: int, term: int) -> None:
         """Append a client's answer: what the state machine made of its command, as entry ``index`` of the log."""

@@ -9,7 +9,6 @@ Source: docs/sources.md, master-slave.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import msgspec
@@ -31,7 +30,6 @@ from dethrone.harness.core.machine import (
     DiskImage,
     Fsync,
     Glance,
-    Note,
     Send,
     SendFailed,
     SetTimer,
@@ -344,10 +342,6 @@ class BrokerCore(LogNode, KitCore["BrokerCore"]):
     }
 
     # --- saying ---------------------------------------------------------------------------------------------------
-
-    def note(self, name: str, data: Mapping[str, Any]) -> None:
-        """A trace event. There is no term."""
-        self.out.append(Note(name, 0, self.role, data))
 
     def status(self, now: Clocks) -> CoreStatus:
         """The observer record."""

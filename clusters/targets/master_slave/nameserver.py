@@ -9,7 +9,6 @@ Source: docs/sources.md, master-slave.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from dethrone.clusters.targets.client_api import Get, NotLeader, Ok, Refused
@@ -18,7 +17,7 @@ from dethrone.clusters.targets.master_slave.knobs import MASTER_ID, MsKnobs
 from dethrone.clusters.targets.master_slave.messages import RegisterAnswer, RegisterBroker, Route
 from dethrone.clusters.targets.master_slave.rules import Rules
 from dethrone.harness.core.clock import MS, Clocks, Ns
-from dethrone.harness.core.machine import CoreStatus, DiskImage, Glance, Note, SendFailed, SetTimer
+from dethrone.harness.core.machine import CoreStatus, DiskImage, Glance, SendFailed, SetTimer
 
 ROLE = "NAMESERVER"
 EXPIRY = "expiry"
@@ -26,6 +25,8 @@ EXPIRY = "expiry"
 
 class NameServerCore(KitNode, KitCore["NameServerCore"]):
     """See the module."""
+
+    role = ROLE
 
     def __init__(self, node: str, knobs: MsKnobs, rules: Rules) -> None:
         super().__init__()
@@ -41,10 +42,6 @@ class NameServerCore(KitNode, KitCore["NameServerCore"]):
         """Start with an empty table."""
         del disk
         self.note("start", {"role": ROLE})
-
-    def note(self, name: str, data: Mapping[str, Any]) -> None:
-        """A trace event."""
-        self.out.append(Note(name, 0, ROLE, data))
 
     def on_request(self, request: int, body: Any) -> None:
         """Handle a client's request."""

@@ -154,7 +154,7 @@ class PaxosCore(KitCore[Node]):
         number = -n.epoch if n.knobs.election else n.latest
         inst = n.instances.get(number)
         if inst is None:
-            return n.role(), abs(number), None, None, (0, abs(number)), n.frontier - 1
+            return n.shown_role(), abs(number), None, None, (0, abs(number)), n.frontier - 1
         held = inst.acceptor
         chosen = m.shown(inst.chosen)
         voted: str | None = None
@@ -163,7 +163,7 @@ class PaxosCore(KitCore[Node]):
             if held.accepted_value is not None:
                 voted += f" accepted {held.accepted_id}: {m.shown(held.accepted_value)!r:.80}"
         leader = None if chosen is None else str(chosen)
-        return n.role(), abs(number), leader, voted, (held.accepted_id, abs(number)), n.frontier - 1
+        return n.shown_role(), abs(number), leader, voted, (held.accepted_id, abs(number)), n.frontier - 1
 
     def status(self, now: Clocks) -> CoreStatus:
         """The observer record."""

@@ -38,7 +38,7 @@ def on_decided(n: Node, epoch: int, value: Value, voters: list[str]) -> None:
     """Epoch ``epoch`` has its leader; it ends every earlier one."""
     if epoch <= n.epoch or not isinstance(value, Leader):
         return
-    before, was_role = n.leads, n.role()
+    before, was_role = n.leads, n.shown_role()
     if n.contends_for != epoch:
         _withdraw(n)
     n.epoch, n.leader = epoch, value.node
@@ -47,8 +47,8 @@ def on_decided(n: Node, epoch: int, value: Value, voters: list[str]) -> None:
     n.contends_for = 0
     if before and not n.leads:
         n.trace("step_down", -epoch, {"cause": f"epoch {epoch} was decided"})
-    if n.role() != was_role:
-        n.trace("role_change", -epoch, {"was": was_role, "to": n.role()})
+    if n.shown_role() != was_role:
+        n.trace("role_change", -epoch, {"was": was_role, "to": n.shown_role()})
     if n.leads:
         n.trace("elected", -epoch, {"voters": voters, "members": list(n.acceptors)})
         n.timer(CONTEND, None)

@@ -168,7 +168,7 @@ class Node(KitNode):
         """How many acceptors make a majority, as this build counts."""
         return self.rules.majority(len(self.acceptors), reachable=self.reachable() + self.accepting)
 
-    def role(self) -> str:
+    def shown_role(self) -> str:
         """LEADER of the epoch, else the state of the own proposer where it was last at work."""
         if self.leads:
             return LEADER
@@ -183,7 +183,7 @@ class Node(KitNode):
     def trace(self, name: str, instance: int, data: dict[str, Any]) -> None:
         """A trace event; its term is the instance, or the epoch that the instance decides."""
         data["instance"] = instance
-        self.out.append(Note(name, abs(instance), self.role(), data))
+        self.out.append(Note(name, abs(instance), self.shown_role(), data))
 
     def send(self, to: str, body: PaxosMessage) -> None:
         """To one node; what is for this one is handled behind the event."""

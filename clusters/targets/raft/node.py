@@ -10,8 +10,7 @@ Source: Raft paper, figure 2; thesis 3.8 (persisted state), 10.2.1 (writing to t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Literal
 
 from dethrone.clusters.targets.client_api import Failed, Get, Holder, Unknown
 from dethrone.clusters.targets.kit.core import KitNode
@@ -82,12 +81,6 @@ class Node(KitNode):
         self.disk_pending: dict[int, tuple[HardState | int, Ns]] = {}
         """Batch → (what it makes durable: a vote or a log index, when it was started), oldest first."""
         self._use(0, self.config)
-
-    # --- saying ---------------------------------------------------------------------------------------------------
-
-    def note(self, name: str, data: Mapping[str, Any]) -> None:
-        """Append a trace event with the present term and role."""
-        self.out.append(Note(name, self.term, self.role, data))
 
     # --- terms and roles ------------------------------------------------------------------------------------------
 

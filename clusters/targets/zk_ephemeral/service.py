@@ -11,7 +11,6 @@ Source: docs/sources.md, zk-ephemeral: ZooKeeper's programmer's guide, for sessi
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from dethrone.clusters.targets.client_api import NotLeader, Refused
@@ -33,7 +32,7 @@ from dethrone.clusters.targets.zk_ephemeral.tree import (
     load,
 )
 from dethrone.harness.core.clock import MS, Clocks, Ns
-from dethrone.harness.core.machine import Await, CoreStatus, DiskDone, DiskImage, Glance, Note, SendFailed, SetTimer
+from dethrone.harness.core.machine import Await, CoreStatus, DiskDone, DiskImage, Glance, SendFailed, SetTimer
 
 ROLE = "COORDINATOR"
 EXPIRY = "expiry"
@@ -54,6 +53,8 @@ class _Live:
 
 class ServiceCore(KitNode, KitCore["ServiceCore"]):
     """See the module."""
+
+    role = ROLE
 
     def __init__(self, node: str, knobs: ZkKnobs, rules: Rules) -> None:
         super().__init__()
@@ -321,7 +322,3 @@ class ServiceCore(KitNode, KitCore["ServiceCore"]):
         token = self.batch(ops)
         if self.rules.answers_after_persist:
             self.out[at:at] = (self.out.pop(), Await(token))
-
-    def note(self, name: str, data: Mapping[str, Any]) -> None:
-        """A trace event; there is no term."""
-        self.out.append(Note(name, 0, ROLE, data))

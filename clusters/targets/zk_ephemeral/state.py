@@ -9,7 +9,7 @@ Source: docs/sources.md, zk-ephemeral.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import msgspec
@@ -20,7 +20,6 @@ from dethrone.clusters.targets.zk_ephemeral.log import Log, LogNode
 from dethrone.clusters.targets.zk_ephemeral.rules import Rules
 from dethrone.clusters.targets.zk_ephemeral.session import Session
 from dethrone.harness.core.clock import Ns
-from dethrone.harness.core.machine import Note
 
 CHECKPOINT = "checkpoint"
 
@@ -119,10 +118,6 @@ class Broker(LogNode):
         self.contenders: tuple[str, ...] = ()
         self.checkpoint_hw = 0
         self.checkpointing = False
-
-    def note(self, name: str, data: Mapping[str, Any]) -> None:
-        """A trace event with the present epoch and role."""
-        self.out.append(Note(name, self.term, self.role, data))
 
     def become(self, role: str, why: str) -> None:
         """Change the role, if it is another one."""
