@@ -22,6 +22,9 @@ from dethrone.harness.core.planted import ExamPlan
 from dethrone.harness.core.promise import NotPromised, Promise, noise_limit_ns
 
 ALLOWANCE_NS = 500 * MS
+LEASES_SPENT = 3
+"""Vote leases that pass one after another where exactly a majority is left and its votes split twice. Of 180 honest runs
+two took more than one."""
 SCALED = {"classic": "0.2", "mongo": "0.05"}
 
 _NO_TERM = NotPromised("there are no terms: a round is a node's own, and says nothing to other nodes")
@@ -81,7 +84,7 @@ class BullySystem(TargetSystem):
         left = typed.fail_timeout + 2 * typed.heartbeat + ALLOWANCE_NS
         bound = left + typed.ok_timeout + 2 * typed.coord_timeout
         if typed.election == "mongo":
-            bound += typed.vote_lease
+            bound += LEASES_SPENT * typed.vote_lease
         return Promise(
             system=self.name,
             profile=profile,
