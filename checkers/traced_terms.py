@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dethrone.checkers.traces import Who
+from dethrone.checkers.traces import Who, collect
 from dethrone.harness.core.chunks import Chunk, by_node
 from dethrone.harness.core.columns import Bools, changes
 from dethrone.harness.core.events import Traced
@@ -59,6 +59,7 @@ class _TracedTerms:
             low, high = self._lives.get(who, (int(life[0]), int(life[0])))
             self._lives[who] = min(low, int(life.min())), max(high, int(life.max()))
         shell = positive & table.shell
+        wanted = []
         for found, among in (
             (self._core, positive & ~table.shell),
             (self._witnessed, shell & _called(table.name, words, WITNESSED)),
@@ -67,7 +68,8 @@ class _TracedTerms:
             for who, places in by_node(chunk, among):
                 starts = changes(table.incarnation[places], table.term[places])
                 ends = np.append(starts[1:] - 1, len(places) - 1)
-                found[who] += chunk.traced_at(places[np.union1d(starts, ends)].tolist())
+                wanted.append((found[who], places[np.union1d(starts, ends)]))
+        collect(chunk, wanted)
 
     def done(self) -> TracedTerms:
         """All parts."""

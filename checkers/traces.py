@@ -9,11 +9,12 @@ from __future__ import annotations
 import functools
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from itertools import islice
 
 import numpy as np
 
 from dethrone.harness.core.chunks import Chunk, by_node
-from dethrone.harness.core.columns import changes
+from dethrone.harness.core.columns import Ints, changes
 from dethrone.harness.core.events import Traced
 from dethrone.harness.core.history import History, View
 
@@ -55,15 +56,25 @@ class _Traces:
         if not codes:
             return
         once = words.index(self._once) if self._once in words else -1
+        wanted = []
         for who, places in by_node(chunk, np.isin(table.name, codes)):
             name = table.name[places]
             first = np.zeros(len(places), dtype=np.bool_)
             first[changes(name, table.incarnation[places], table.term[places])] = True
-            self._found[who] += chunk.traced_at(places[first | (name != once)].tolist())
+            wanted.append((self._found[who], places[first | (name != once)]))
+        collect(chunk, wanted)
 
     def done(self) -> ByNode:
         """All parts."""
         return dict(self._found)
+
+
+def collect(chunk: Chunk, wanted: Sequence[tuple[list[Traced], Ints]]) -> None:
+    """Append to each list the trace events at its places of the chunk, which are made all at once."""
+    if wanted:
+        events = iter(chunk.traced_at(np.concatenate([places for _, places in wanted])))
+        for found, places in wanted:
+            found.extend(islice(events, len(places)))
 
 
 @functools.cache

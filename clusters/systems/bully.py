@@ -23,8 +23,8 @@ from dethrone.harness.core.promise import NotPromised, Promise, noise_limit_ns
 
 ALLOWANCE_NS = 500 * MS
 LEASES_SPENT = 3
-"""Vote leases that pass one after another where exactly a majority is left and its votes split twice. Of 180 honest runs
-two took more than one."""
+"""Vote leases that pass one after another where exactly a majority is left and its votes split twice. Of 180 honest
+runs two took more than one."""
 SCALED = {"classic": "0.2", "mongo": "0.05"}
 
 _NO_TERM = NotPromised("there are no terms: a round is a node's own, and says nothing to other nodes")

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from functools import cached_property
 from itertools import pairwise
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
@@ -30,14 +30,13 @@ from dethrone.harness.core.columns import (
     traced_columns,
 )
 from dethrone.harness.core.errors import HistoryError
-from dethrone.harness.core.events import AnyEvent, Event, Invoke, Observed, Return, Traced
+from dethrone.harness.core.events import Event, Invoke, Observed, Return, Traced
 from dethrone.harness.core.op_columns import Asked, Returned, asked_of, returned_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 E = TypeVar("E", bound=Event)
-TYPES: Mapping[str, type[Event]] = {str(kind.__struct_config__.tag): kind for kind in get_args(AnyEvent)}
 _OWN_ORDER = attrgetter("incarnation", "n")
 _SEQ = attrgetter("seq")
 _SHORT_MAX = 2**31 - 1
@@ -61,8 +60,8 @@ class Note(NamedTuple):
 class Chunk(Protocol):
     """Consecutive events of a history."""
 
-    def kinds(self) -> Collection[type]:
-        """Their types."""
+    def without(self, kinds: Collection[type[Event]]) -> Mapping[type, Sequence[Any]]:
+        """Type → its events, of all other types."""
 
     def of(self, kind: type[E]) -> Sequence[E]:
         """Those of one type."""
@@ -70,7 +69,7 @@ class Chunk(Protocol):
     def traced(self, names: Collection[str]) -> Sequence[Traced]:
         """Trace events with one of these names."""
 
-    def traced_at(self, places: Iterable[int]) -> Sequence[Traced]:
+    def traced_at(self, places: Ints) -> Sequence[Traced]:
         """Trace events by their places in ``table``."""
 
     def notes(self, names: Collection[str], indexed: Collection[str]) -> Iterable[Note]:
@@ -127,9 +126,9 @@ class EventChunk:
             found[event.name].append(event)
         return found
 
-    def kinds(self) -> Collection[type]:
+    def without(self, kinds: Collection[type[Event]]) -> Mapping[type, Sequence[Any]]:
         """See ``Chunk``."""
-        return self.by_type.keys()
+        return {kind: events for kind, events in self.by_type.items() if kind not in kinds}
 
     def of(self, kind: type[E]) -> list[E]:
         """See ``Chunk``."""
@@ -143,9 +142,9 @@ class EventChunk:
         wanted = frozenset(held)
         return [event for event in self._traced if event.name in wanted]
 
-    def traced_at(self, places: Iterable[int]) -> list[Traced]:
+    def traced_at(self, places: Ints) -> list[Traced]:
         """See ``Chunk``."""
-        return [self._traced[place] for place in places]
+        return [self._traced[place] for place in places.tolist()]
 
     def notes(self, names: Collection[str], indexed: Collection[str]) -> Iterator[Note]:
         """See ``Chunk``."""
@@ -227,11 +226,15 @@ class RowChunk:
         self._made: dict[type, Sequence[Any]] = {}
         self._by_name: dict[str, list[Traced]] = {}
 
-    def kinds(self) -> Collection[type]:
+    def without(self, kinds: Collection[type[Event]]) -> Mapping[type, Sequence[Any]]:
         """See ``Chunk``."""
-        tags = self._batch.column("type")
-        held = set(np.unique(self._code_column(tags)).tolist())
-        return [TYPES[tag] for code, tag in enumerate(tags.dictionary.to_pylist()) if code in held]
+        tags = {str(kind.__struct_config__.tag) for kind in kinds}
+        coded = self._batch.column("type")
+        codes = [code for code, tag in enumerate(coded.dictionary.to_pylist()) if tag not in tags]
+        found: dict[type, list[Any]] = defaultdict(list)
+        for event in self._events(np.flatnonzero(np.isin(self._code_column(coded), codes))):
+            found[type(event)].append(event)
+        return found
 
     def of(self, kind: type[E]) -> Sequence[E]:
         """See ``Chunk``."""
@@ -246,16 +249,16 @@ class RowChunk:
         if fresh:
             for name in fresh:
                 self._by_name[name] = []
-            for event in self._events(np.flatnonzero(self._named(fresh) & self._all_traced)):
+            for event in self._events(np.flatnonzero(self._named(fresh) & self._all_traced), rows.TRACED):
                 self._by_name[event.name].append(event)
         parts = [self._by_name[name] for name in names if self._by_name[name]]
         if len(parts) < 2:
             return parts[0] if parts else ()
         return sorted((event for part in parts for event in part), key=_SEQ)
 
-    def traced_at(self, places: Iterable[int]) -> Sequence[Traced]:
+    def traced_at(self, places: Ints) -> Sequence[Traced]:
         """See ``Chunk``."""
-        return self._events(np.flatnonzero(self._all_traced)[np.asarray(list(places), dtype=np.int64)])
+        return self._events(np.flatnonzero(self._all_traced)[places], rows.TRACED)
 
     def notes(self, names: Collection[str], indexed: Collection[str]) -> Iterator[Note]:
         """See ``Chunk``."""
@@ -377,12 +380,13 @@ class RowChunk:
         mask: Bools = np.isin(self._code_column(coded), codes)
         return mask
 
-    def _events(self, places: Ints) -> Sequence[Any]:
-        """The events of these rows. HistoryError: one is none."""
+    def _events(self, places: Ints, columns: Sequence[str] = ()) -> Sequence[Any]:
+        """The events of these rows, which need these columns only; (): any. HistoryError: one is none."""
         if not len(places):
             return ()
         with decoded():
-            return list(rows.events_of(self._batch.take(_indices(places))))
+            batch = self._batch.select(["type", *columns]) if columns else self._batch
+            return list(rows.events_of(batch.take(_indices(places))))
 
     def _numbers(self, column: str, mask: Bools) -> Ints:
         values: Ints = self._batch.column(column).fill_null(-1).to_numpy()[mask]

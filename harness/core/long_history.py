@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 E = TypeVar("E", bound=Event)
 TABLES_MAX = 8
 """Row groups that stay in memory for single events."""
-FREQUENT = frozenset({Invoke, Observed, Return, Traced})
+FREQUENT: frozenset[type[Event]] = frozenset({Invoke, Observed, Return, Traced})
 """Types of most events, which are not kept."""
 
 
@@ -63,9 +63,8 @@ class _Rare:
     def take(self, chunk: Chunk) -> None:
         """Take the next part."""
         self._ordered = self._ordered and self._order.keeps(chunk)
-        for kind in chunk.kinds():
-            if kind not in FREQUENT:
-                self._found[kind] += chunk.of(kind)
+        for kind, events in chunk.without(FREQUENT).items():
+            self._found[kind] += events
 
     def done(self) -> dict[type, list[Any]] | None:
         """Type → its events; None: a node's trace is out of order."""

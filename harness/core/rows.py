@@ -116,7 +116,7 @@ _ASKED = msgspec.json.Decoder(_Asked)
 _ANSWERED = msgspec.json.Decoder(_Answered)
 _OBSERVED = ("seq", "t", "group", "lo", "hi", "node", "incarnation", "role", "leads", "term", "atomic")
 _OPTIONAL = ("leader", "voted_for", "log_term", "log_index", "commit")
-_TRACED = ("seq", "t", "group", "lo", "hi", "node", "incarnation", "n", "name", "term", "role", "source", "rest")
+TRACED = ("seq", "t", "group", "lo", "hi", "node", "incarnation", "n", "name", "term", "role", "source", "rest")
 
 
 def row_of(event: Event) -> dict[str, Any]:
@@ -210,8 +210,8 @@ def _observed(rows: pa.RecordBatch) -> Iterator[Any]:
 
 
 def _traced(rows: pa.RecordBatch) -> Iterator[Any]:
-    columns = [_filled(rows, name) for name in _TRACED]
-    if not set(columns[_TRACED.index("source")]) <= {"core", "shell"}:
+    columns = [_filled(rows, name) for name in TRACED]
+    if not set(columns[TRACED.index("source")]) <= {"core", "shell"}:
         return _row_by_row(rows)  # which says what is wrong
     return (
         Traced(
