@@ -1,26 +1,34 @@
 """Failover figures: from a fault that hit the leader to the moment it was noticed, replaced, and written through.
 
-Guarantees: pure; times are censored at the next change of the fault state (or the end), and quantiles are Kaplan–Meier
-estimates, so that a censored time never counts as a fast one. Judging is out of scope: these are figures.
+Guarantees: times are censored at the next change of the fault state (or the end), and quantiles are Kaplan–Meier
+estimates, so that a censored time never counts as a fast one. Memory grows with faults, elections and campaigns, not
+with the history. Judging is out of scope: these are figures.
 
 Source: Kaplan, Meier, "Nonparametric estimation from incomplete observations", JASA 1958.
 """
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_left, bisect_right
+from collections import defaultdict
 from collections.abc import Sequence
 from fractions import Fraction
+from heapq import heappop, heappush
+from typing import Any
 
 import msgspec
 
 from dethrone.harness.core.clock import Ns
-from dethrone.harness.core.events import FaultEvent, Invoke, Return
+from dethrone.harness.core.events import FaultEvent, Invoke, Observed, Return
 from dethrone.harness.core.history import History
 from dethrone.harness.core.interfaces import declared
 from dethrone.harness.engine.run.judgement import Judgement
-from dethrone.harness.report.marks import leading_roles, node_marks
+from dethrone.harness.report.marks import MarkFold, NodeMark, leading
 from dethrone.harness.report.words import moment
+
+_ACKS_MAX = 100_000
+"""Writes among which an election that is written down late still finds the first after it."""
 
 WRITES = frozenset({"append", "put", "cas", "write", "enqueue", "add"})
 
@@ -53,47 +61,138 @@ class Quantiles(msgspec.Struct, frozen=True, kw_only=True):
 
 def failovers(history: History) -> list[Failover]:
     """All faults in force whose victims include the leader of that moment, in order."""
-    faults = history.of(FaultEvent)
-    leads = {role.lower() for role in leading_roles(history)} | {"leader"}
-    changes = sorted(
-        event.span.lo for event in faults if event.outcome in ("installed", "healed", "indeterminate", "heal_failed")
-    )
-    end = history.events[-1].t
-    marks = node_marks(history)
-    campaigns = [(mark.t, mark.term) for mark in marks if mark.kind == "campaign"]
-    notices = [mark.t for mark in marks if mark.kind in ("campaign", "pre-vote")]
-    elected = [mark.t for mark in marks if mark.kind == "elected"]
-    writes = _writes(history)
-    out = []
-    for event in faults:
-        if event.phase != "begin" or event.outcome != "installed" or not declared(event.kind).takes_out:
-            continue
-        leader = next((victim for victim in event.victims if event.roles.get(victim, "").lower() in leads), None)
-        if leader is None:
-            continue
-        t0 = moment(event)
-        later = bisect_right(changes, t0)
-        until = changes[later] if later < len(changes) else end
-        won = _first(elected, t0, until)
-        tries = [term for t, term in campaigns if t0 <= t <= (until if won is None else won)]
-        noticed = _first(notices, t0, until)
-        out.append(
-            Failover(
-                fault=event.fault,
-                kind=event.kind,
-                leader=leader,
-                t0=t0,
-                until=until,
-                detect=None
-                if noticed is None and won is None
-                else min(t for t in (noticed, won) if t is not None) - t0,
-                elected=None if won is None else won - t0,
-                first_write=_first_write(writes, won, until, t0),
-                rounds=len(set(tries)),
-                writes=bool(writes),
+    marks, fold = MarkFold(), FailoverFold()
+    for event in history:
+        for source, mark in marks.add(event):
+            fold.mark(source, mark)
+        fold.add(event)
+    return fold.rows(marks, end=history.events[-1].t)
+
+
+class FailoverFold:
+    """Collects what the rows are made of, event by event."""
+
+    def __init__(self) -> None:
+        self._leading: set[str] = set()
+        self._faults: list[FaultEvent] = []
+        self._changes: list[Ns] = []
+        self._times: dict[tuple[str, str], array[int]] = defaultdict(lambda: array("q"))
+        """Kind and source of marks → their moments."""
+        self._terms: dict[str, array[int]] = defaultdict(lambda: array("q"))
+        """Source → the term of each campaign, as its hash: a term may be any number."""
+        self._writes = _Writes()
+
+    def mark(self, source: str, mark: NodeMark) -> None:
+        """A mark of the history, and the source that it has by ``MarkFold``."""
+        if mark.kind not in ("campaign", "pre-vote", "elected"):
+            return
+        self._times[mark.kind, source].append(mark.t)
+        if mark.kind == "campaign":
+            self._terms[source].append(hash(mark.term))
+        elif mark.kind == "elected":
+            self._writes.await_after(mark.t)
+
+    def add(self, event: Any) -> None:
+        """One event more."""
+        if isinstance(event, Observed):
+            if event.leads:
+                self._leading.add(event.role)
+        elif isinstance(event, Invoke | Return):
+            self._writes.add(event)
+        elif isinstance(event, FaultEvent):
+            if event.outcome in ("installed", "healed", "indeterminate", "heal_failed"):
+                self._changes.append(event.span.lo)
+            if event.phase == "begin" and event.outcome == "installed" and declared(event.kind).takes_out:
+                self._faults.append(event)
+
+    def rows(self, marks: MarkFold, *, end: Ns) -> list[Failover]:
+        """The rows of a history that ends at ``end``; ``marks`` says which marks count."""
+        leads = {role.lower() for role in leading(self._leading)} | {"leader"}
+        changes = sorted(self._changes)
+        kept = {key: times for key, times in self._times.items() if marks.counts(key[1])}
+        terms = [
+            (t, term)
+            for (kind, source), times in kept.items()
+            if kind == "campaign"
+            for t, term in zip(times, self._terms[source], strict=True)
+        ]
+        terms.sort()
+        notices = sorted(t for (kind, _), times in kept.items() if kind != "elected" for t in times)
+        elected = sorted(t for (kind, _), times in kept.items() if kind == "elected" for t in times)
+        out = []
+        for event in self._faults:
+            leader = next((victim for victim in event.victims if event.roles.get(victim, "").lower() in leads), None)
+            if leader is None:
+                continue
+            t0 = moment(event)
+            later = bisect_right(changes, t0)
+            until = changes[later] if later < len(changes) else end
+            won, noticed = _first(elected, t0, until), _first(notices, t0, until)
+            last = until if won is None else won
+            tries = {
+                term for _, term in terms[bisect_left(terms, t0, key=_time) : bisect_right(terms, last, key=_time)]
+            }
+            seen = [t for t in (noticed, won) if t is not None]
+            out.append(
+                Failover(
+                    fault=event.fault,
+                    kind=event.kind,
+                    leader=leader,
+                    t0=t0,
+                    until=until,
+                    detect=min(seen) - t0 if seen else None,
+                    elected=None if won is None else won - t0,
+                    first_write=self._writes.first(won, until, t0),
+                    rounds=len(tries),
+                    writes=self._writes.any,
+                )
             )
-        )
-    return out
+        return out
+
+
+def _time(campaign: tuple[Ns, int]) -> Ns:
+    return campaign[0]
+
+
+class _Writes:
+    """The first write that was acknowledged after each election; before it the old leader may still have answered."""
+
+    def __init__(self) -> None:
+        self.any = False
+        self._asked: set[int] = set()
+        self._acks: list[Ns] = []
+        """The last acknowledgements, for elections that are written down after them."""
+        self._waiting: list[Ns] = []
+        """Heap of elections that no acknowledgement followed so far."""
+        self._first: dict[Ns, Ns] = {}
+
+    def add(self, event: Invoke | Return) -> None:
+        if isinstance(event, Invoke):
+            if event.f in WRITES:
+                self._asked.add(event.op)
+        elif event.op in self._asked:
+            self._asked.discard(event.op)
+            if event.status == "ok":
+                self._acknowledged(event.t)
+
+    def _acknowledged(self, t: Ns) -> None:
+        self.any = True
+        self._acks.append(t)
+        if len(self._acks) > 2 * _ACKS_MAX:
+            del self._acks[:_ACKS_MAX]
+        while self._waiting and self._waiting[0] <= t:
+            self._first[heappop(self._waiting)] = t
+
+    def await_after(self, election: Ns) -> None:
+        index = bisect_left(self._acks, election)
+        if index < len(self._acks):
+            self._first[election] = self._acks[index]
+        else:
+            heappush(self._waiting, election)
+
+    def first(self, won: Ns | None, until: Ns, t0: Ns) -> Ns | None:
+        found = None if won is None else self._first.get(won)
+        return found - t0 if found is not None and found <= until else None
 
 
 def quantiles(times: Sequence[Ns | None], limits: Sequence[Ns]) -> Quantiles:
@@ -145,19 +244,3 @@ def summary(rows: Sequence[Failover]) -> dict[str, Quantiles]:
 def _first(times: list[Ns], lo: Ns, hi: Ns) -> Ns | None:
     index = bisect_left(times, lo)
     return times[index] if index < len(times) and times[index] <= hi else None
-
-
-def _writes(history: History) -> list[tuple[Ns, Ns]]:
-    """(acknowledged, asked) of each write that was acknowledged, by acknowledgement."""
-    asked = {event.op: event.t for event in history.of(Invoke) if event.f in WRITES}
-    return sorted(
-        (event.t, asked[event.op]) for event in history.of(Return) if event.status == "ok" and event.op in asked
-    )
-
-
-def _first_write(writes: list[tuple[Ns, Ns]], won: Ns | None, until: Ns, t0: Ns) -> Ns | None:
-    """The first acknowledgement after the new leader's election; before it the old one may still have answered."""
-    if won is None:
-        return None
-    index = bisect_left(writes, (won, 0))
-    return writes[index][0] - t0 if index < len(writes) and writes[index][0] <= until else None

@@ -1,34 +1,40 @@
 """Each node's role and the faults of its host as intervals: the lanes of the space-time view.
 
-Guarantees: pure; intervals of one kind on one lane never overlap and never leave the history; between two sightings
-further apart than ``GAP_NS`` (or than three polls) the lane is empty. ``marks`` draws single events.
+Guarantees: intervals of one kind on one lane never overlap and never leave the history; between two sightings further
+apart than ``GAP_NS`` (or than three polls) the lane is empty. Events come one after another and intervals leave as they
+end, so that memory does not grow with the history. ``marks`` draws single events.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right, insort
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import msgspec
 
-from dethrone.harness.core.clock import MS, Ns
+from dethrone.harness.core.clock import MS, SECOND, Ns
 from dethrone.harness.core.events import Converged, NodeProcess, Observed, Traced
-from dethrone.harness.core.history import History
-from dethrone.harness.report.marks import leading_roles
 from dethrone.harness.report.words import troubles
 
 GAP_NS: Ns = 1_000 * MS
 """A role is drawn on over a silence of at most this long, or of three polls where polls are rarer."""
 
+LATE_NS: Ns = 30 * SECOND
+"""In a long history, a sighting that is written down later than this is not drawn."""
+
+SIGHTINGS_MAX = 100_000
+"""Sightings that wait for earlier ones that are still to come; beyond, a history is long."""
+
 
 class RoleSpan(msgspec.Struct, frozen=True, kw_only=True):
-    """A node said (or did) nothing else than this in between."""
+    """A node said (or did) nothing else than this in between. ``leads`` None: if its role is one that leads."""
 
     lo: Ns
     hi: Ns
     role: str
-    leads: bool
+    leads: bool | None
     term: int
     incarnation: int
 
@@ -48,96 +54,134 @@ class TroubleSpan(msgspec.Struct, frozen=True, kw_only=True):
 
 class _Sighting(msgspec.Struct, frozen=True, gc=False):
     t: Ns
-    asked: Ns
     order: int
+    asked: Ns
     role: str
-    leads: bool
+    leads: bool | None
     term: int
     incarnation: int
-    traced: bool
+
+    @property
+    def traced(self) -> bool:
+        return self.leads is None
+
+    def same(self, other: _Sighting) -> bool:
+        return (self.role, self.term, self.incarnation) == (other.role, other.term, other.incarnation)
 
 
-def role_spans(history: History, nodes: Sequence[str], *, poll_ns: Ns = 100 * MS) -> dict[str, list[RoleSpan]]:
-    """Node → its role and term over time."""
-    sightings = _sightings(history)
-    gap = max(GAP_NS, 3 * poll_ns)
-    end = history.events[-1].t
-    return {node: _merge(sightings.get(node, []), _deaths(history, node), gap=gap, end=end) for node in nodes}
+def _by_time(seen: _Sighting) -> tuple[Ns, int]:
+    return seen.t, seen.order
 
 
-def _sightings(history: History) -> dict[str, list[_Sighting]]:
-    leads = leading_roles(history)
-    out: dict[str, list[_Sighting]] = defaultdict(list)
-    for seen in history.of(Observed):
-        if seen.span.hi - seen.span.lo > GAP_NS:  # it says something about some moment of a long time: too little
-            continue
-        middle = (seen.span.lo + seen.span.hi) // 2
-        out[seen.node].append(
-            _Sighting(middle, seen.span.lo, seen.seq, seen.role, seen.leads, seen.term, seen.incarnation, traced=False)
-        )
-    for did in history.of(Traced):
-        if did.role:
-            t = did.span.hi
-            out[did.node].append(
-                _Sighting(t, t, did.seq, did.role, did.role in leads, did.term, did.incarnation, traced=True)
-            )
-    for sightings in out.values():
-        sightings.sort(key=lambda s: (s.t, s.order))
-    return out
+class RoleFold:
+    """The roles and terms of nodes over time; ``out`` takes each node's spans in their order."""
+
+    def __init__(self, nodes: Sequence[str], out: Callable[[str, RoleSpan], None], *, poll_ns: Ns = 100 * MS) -> None:
+        gap = max(GAP_NS, 3 * poll_ns)
+        self._nodes = {node: _Roles(node, out, gap) for node in nodes}
+        self._waiting: dict[str, list[_Sighting]] = defaultdict(list)
+        self._count = 0
+
+    @property
+    def late(self) -> int:
+        """Sightings that came too late to be drawn."""
+        return sum(node.late for node in self._nodes.values())
+
+    def add(self, event: Any) -> None:
+        """One event more."""
+        kind = type(event)
+        if kind is Observed:
+            if event.span.hi - event.span.lo > GAP_NS:  # some moment of a long time: that says too little
+                return
+            middle = (event.span.lo + event.span.hi) // 2
+            seen = _Sighting(middle, event.seq, event.span.lo, event.role, event.leads, event.term, event.incarnation)
+        elif kind is Traced and event.role:
+            t = event.span.hi
+            seen = _Sighting(t, event.seq, t, event.role, None, event.term, event.incarnation)
+        else:
+            if kind is NodeProcess and event.phase == "exited" and event.node in self._nodes:
+                insort(self._nodes[event.node].deaths, event.span.lo)
+            return
+        if event.node in self._nodes:
+            self._waiting[event.node].append(seen)
+            self._count += 1
+            if self._count > SIGHTINGS_MAX:
+                self.advance(event.t)
+
+    def advance(self, now: Ns) -> None:
+        """Draw what is older than ``LATE_NS``."""
+        self._count = 0
+        for node, waiting in self._waiting.items():
+            waiting.sort(key=_by_time)
+            ripe = bisect_right(waiting, now - LATE_NS, key=lambda seen: seen.t)
+            self._nodes[node].take(waiting[:ripe])
+            del waiting[:ripe]
+            self._count += len(waiting)
+
+    def finish(self, end: Ns) -> None:
+        """There is no more: the history ends at ``end``."""
+        for name, node in self._nodes.items():
+            node.end = end
+            node.take(sorted(self._waiting[name], key=_by_time))
+            node.close()
 
 
-def _deaths(history: History, node: str) -> list[Ns]:
-    return sorted(event.span.lo for event in history.of(NodeProcess) if event.node == node and event.phase == "exited")
+class _Roles:
+    """One node."""
 
+    def __init__(self, node: str, out: Callable[[str, RoleSpan], None], gap: Ns) -> None:
+        self.node, self.out, self.gap = node, out, gap
+        self.deaths: list[Ns] = []
+        self.end: Ns | None = None
+        self.late = 0
+        self.current: _Sighting | None = None
+        self.lo = self.hi = 0
+        self.since: Ns = -1
+        """When a trace line last changed the state: a poll sent before that may still report the old one."""
 
-def _merge(sightings: list[_Sighting], deaths: list[Ns], *, gap: Ns, end: Ns) -> list[RoleSpan]:
-    out: list[RoleSpan] = []
-    lo = hi = 0
-    current: _Sighting | None = None
-    since = -1
-    """When a trace line last changed the state: a poll sent before that may still report the old one."""
+    def take(self, sightings: Sequence[_Sighting]) -> None:
+        for seen in sightings:
+            self._take(seen)
+        del self.deaths[: bisect_left(self.deaths, self.hi)]
 
-    def close(until: Ns) -> None:
-        if current is not None:
-            out.append(
-                RoleSpan(
-                    lo=lo,
-                    hi=max(lo, min(until, end)),
-                    role=current.role,
-                    leads=current.leads,
-                    term=current.term,
-                    incarnation=current.incarnation,
-                )
-            )
-
-    def last_breath(seen: Ns) -> Ns:
-        died = _next(deaths, seen)
-        return died if died is not None and died <= seen + gap else seen
-
-    for sighting in sightings:
-        if current is not None:
-            same = (sighting.role, sighting.term, sighting.incarnation) == (
-                current.role,
-                current.term,
-                current.incarnation,
-            )
-            if not same and not sighting.traced and sighting.asked <= since:
-                continue
-            died = _next(deaths, hi)
-            broken = sighting.t - hi > gap or (died is not None and died <= sighting.t)
+    def _take(self, seen: _Sighting) -> None:
+        if self.current is not None:
+            if seen.t < self.hi:
+                self.late += 1
+                return
+            same = self.current.same(seen)
+            if not same and not seen.traced and seen.asked <= self.since:
+                return
+            died = _next(self.deaths, self.hi)
+            broken = seen.t - self.hi > self.gap or (died is not None and died <= seen.t)
             if same and not broken:
-                hi = sighting.t
-                continue
-            if broken:
-                close(min(last_breath(hi), sighting.t))
-            else:
-                close(sighting.t)
-        current, lo, hi = sighting, sighting.t, sighting.t
-        if sighting.traced:
-            since = sighting.t
-    if current is not None:
-        close(last_breath(hi))
-    return [span for span in out if span.hi > span.lo or span.leads]
+                self.hi = seen.t
+                return
+            self._close(min(self._last_breath(), seen.t) if broken else seen.t)
+        self.current, self.lo, self.hi = seen, seen.t, seen.t
+        if seen.traced:
+            self.since = seen.t
+
+    def close(self) -> None:
+        """The last span."""
+        self._close(self._last_breath())
+
+    def _close(self, until: Ns) -> None:
+        seen = self.current
+        if seen is None:
+            return
+        hi = max(self.lo, until if self.end is None else min(until, self.end))
+        if hi > self.lo or seen.leads is not False:
+            self.out(
+                self.node,
+                RoleSpan(
+                    lo=self.lo, hi=hi, role=seen.role, leads=seen.leads, term=seen.term, incarnation=seen.incarnation
+                ),
+            )
+
+    def _last_breath(self) -> Ns:
+        died = _next(self.deaths, self.hi)
+        return died if died is not None and died <= self.hi + self.gap else self.hi
 
 
 def _next(times: list[Ns], after: Ns) -> Ns | None:
@@ -145,59 +189,63 @@ def _next(times: list[Ns], after: Ns) -> Ns | None:
     return times[index] if index < len(times) else None
 
 
-def trouble_spans(history: History, nodes: Sequence[str]) -> dict[str, list[TroubleSpan]]:
-    """Host → what was wrong with it over time, by what the agents confirmed, and its process being gone."""
-    end = history.events[-1].t
-    out: dict[str, list[TroubleSpan]] = {node: [] for node in nodes}
-    changes: dict[str, list[Converged]] = defaultdict(list)
-    for event in history.of(Converged):
-        changes[event.host].append(event)
-    for host, events in changes.items():
-        for index, event in enumerate(events):
-            until = events[index + 1].span.hi if index + 1 < len(events) else end
-            for kind, text in troubles(event.after):
-                if kind == "down":  # what became of the process says it better
+class TroubleFold:
+    """What was wrong with hosts over time, by what the agents confirmed, and processes being gone. ``out`` takes spans
+    as they end; those of one host and kind come in their order."""
+
+    def __init__(self, out: Callable[[str, TroubleSpan], None]) -> None:
+        self._out = out
+        self._last: dict[str, Converged] = {}
+        self._open: dict[str, dict[str, TroubleSpan]] = defaultdict(dict)
+        """Host → kind → the last span, which the next one may still prolong or cut off."""
+        self._gone: dict[str, NodeProcess] = {}
+
+    def add(self, event: Any) -> None:
+        """One event more."""
+        if type(event) is Converged:
+            if (last := self._last.get(event.host)) is not None:
+                self._end(last, event.span.hi)
+            self._last[event.host] = event
+        elif type(event) is NodeProcess:
+            if event.phase == "exited":
+                self._gone.setdefault(event.node, event)
+            elif (gone := self._gone.pop(event.node, None)) is not None:
+                self._out(event.node, _down(gone, event.span.hi))
+
+    def advance(self, now: Ns) -> None:
+        """Give out what is over and older than ``LATE_NS``, without waiting for the next of its kind."""
+        for host, spans in self._open.items():
+            held = {kind for kind, _ in troubles(self._last[host].after)}
+            for kind in [kind for kind, span in spans.items() if kind not in held and span.hi < now - LATE_NS]:
+                self._out(host, spans.pop(kind))
+
+    def finish(self, end: Ns) -> None:
+        """There is no more: the history ends at ``end``."""
+        for last in self._last.values():
+            self._end(last, end)
+        for host, spans in self._open.items():
+            for span in spans.values():
+                self._out(host, span)
+        for node, gone in self._gone.items():
+            self._out(node, _down(gone, end))
+
+    def _end(self, event: Converged, until: Ns) -> None:
+        """The state that this event set ended."""
+        spans = self._open[event.host]
+        for kind, text in troubles(event.after):
+            if kind == "down":  # what became of the process says it better
+                continue
+            lo = event.span.lo
+            span = TroubleSpan(lo=lo, hi=max(lo, until), kind=kind, text=text, confirmed=event.confirmed)
+            last = spans.get(kind)
+            if last is not None and last.hi >= lo:
+                if (last.text, last.confirmed) == (text, event.confirmed):  # two neighbours that say the same are one
+                    spans[kind] = msgspec.structs.replace(last, hi=max(last.hi, span.hi))
                     continue
-                span = TroubleSpan(
-                    lo=event.span.lo, hi=max(event.span.lo, until), kind=kind, text=text, confirmed=event.confirmed
-                )
-                _extend(out.setdefault(host, []), span)
-    return {
-        node: sorted([*spans, *_gone(history, node, end)], key=lambda span: (span.lo, span.kind))
-        for node, spans in out.items()
-    }
-
-
-def _extend(spans: list[TroubleSpan], span: TroubleSpan) -> None:
-    """Two neighbours that say the same are one."""
-    for index in range(len(spans) - 1, -1, -1):
-        last = spans[index]
-        if last.kind != span.kind:
-            continue
-        if last.hi >= span.lo:
-            same = last.text == span.text and last.confirmed == span.confirmed
-            spans[index] = msgspec.structs.replace(last, hi=max(last.hi, span.hi) if same else min(last.hi, span.lo))
-            if same:
-                return
-        break
-    spans.append(span)
-
-
-def _gone(history: History, node: str, end: Ns) -> list[TroubleSpan]:
-    """From a process' exit to its next start; whether it was asked to."""
-    out = []
-    since: NodeProcess | None = None
-    for event in history.of(NodeProcess):
-        if event.node != node:
-            continue
-        if event.phase == "exited":
-            since = since or event
-        elif since is not None:
-            out.append(_down(since, event.span.hi))
-            since = None
-    if since is not None:
-        out.append(_down(since, end))
-    return out
+                last = msgspec.structs.replace(last, hi=min(last.hi, lo))
+            if last is not None:
+                self._out(event.host, last)
+            spans[kind] = span
 
 
 def _down(event: NodeProcess, until: Ns) -> TroubleSpan:

@@ -1,11 +1,14 @@
 """The events of a history that a reader of an election wants to see: votes, elections, process starts and exits.
 
-Guarantees: pure; taken from what the shell witnessed if there is a witness, else from the protocol's own words; sorted
-by time. ``lanes`` draws intervals, ``words`` writes sentences.
+Guarantees: pure; taken from what the shell witnessed if there is a witness, else from the protocol's own words. Only
+the end of a history decides that: until then a mark has a source. ``lanes`` draws intervals, ``words`` writes
+sentences.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 from typing import Any, Literal
 
 import msgspec
@@ -36,33 +39,63 @@ class NodeMark(msgspec.Struct, frozen=True, kw_only=True):
     voters: tuple[str, ...] = ()
 
 
-def leading_roles(history: History) -> frozenset[str]:
-    """The role words that mean "leads", as this system's adapter said in its observations."""
-    seen = {event.role for event in history.of(Observed) if event.leads}
-    return frozenset(seen) or frozenset({"LEADER", "Leader", "leader", "MASTER"})
+_LEADERS = frozenset({"LEADER", "Leader", "leader", "MASTER"})
+
+
+def leading(seen: AbstractSet[str]) -> frozenset[str]:
+    """The role words that mean "leads". ``seen``: those of answers in which a node led, as its adapter said."""
+    return frozenset(seen) or _LEADERS
+
+
+CERTAIN = ""
+"""The source of marks that count whatever else is in the history."""
+OBSERVED = "observed"
+"""The source of elections that only answers of nodes show. Any other source is the name of a core's own event."""
+
+
+class MarkFold:
+    """Finds the marks of a history, event by event."""
+
+    def __init__(self) -> None:
+        self._witnessed: set[str] = set()
+        self._elections_traced = False
+        self._seen: set[tuple[str, str, int]] = set()
+
+    def add(self, event: Any) -> Iterator[tuple[str, NodeMark]]:
+        """The marks of this event, each with its source."""
+        kind = type(event)
+        if kind is Traced:
+            if (mark := mark_of(event)) is None:
+                return
+            if event.source == "shell":
+                self._witnessed.add(event.name)
+            if event.name == "elected":
+                self._elections_traced = True
+                self._seen.clear()
+            yield (CERTAIN if event.source == "shell" else event.name), mark
+        elif kind is NodeProcess:
+            if event.phase != "ready":
+                yield CERTAIN, _mark(event, "started" if event.phase == "started" else "exited", term=0)
+        elif kind is Observed and event.leads and not self._elections_traced:
+            # without any trace, a node's first answer as the leader of a term stands in for its election
+            key = (event.group, event.node, event.term)
+            if key not in self._seen:
+                self._seen.add(key)
+                yield OBSERVED, _mark(event, "elected", term=event.term)
+
+    def counts(self, source: str) -> bool:
+        """Whether marks of this source count, by all that was added: the witness says it better than the core."""
+        if source == OBSERVED:
+            return not self._elections_traced
+        return source not in self._witnessed
 
 
 @per_history
 def node_marks(history: History) -> list[NodeMark]:
     """All marks, by moment."""
-    traced = history.of(Traced)
-    witnessed = {event.name for event in traced if event.source == "shell"}
-    # the witness says it better than the core, where both speak
-    marks = [
-        mark
-        for event in traced
-        if (event.source == "shell" or event.name not in witnessed) and (mark := mark_of(event)) is not None
-    ]
-    if not any(event.name == "elected" for event in traced):
-        marks += _elections_seen(history)
-    for event in history.of(NodeProcess):
-        if event.phase != "ready":
-            kind: MarkKind = "started" if event.phase == "started" else "exited"
-            marks.append(
-                NodeMark(seq=event.seq, t=moment(event), node=event.node, kind=kind, term=0, group=event.group)
-            )
-    marks.sort(key=lambda mark: (mark.t, mark.seq))
-    return marks
+    fold = MarkFold()
+    found = [one for event in history for one in fold.add(event)]
+    return sorted((mark for source, mark in found if fold.counts(source)), key=lambda mark: (mark.t, mark.seq))
 
 
 def mark_of(event: Traced) -> NodeMark | None:
@@ -94,25 +127,8 @@ def mark_of(event: Traced) -> NodeMark | None:
     )
 
 
-def _elections_seen(history: History) -> list[NodeMark]:
-    """Without any trace: a node's first answer as the leader of a term stands in for its election."""
-    out: list[NodeMark] = []
-    seen: set[tuple[str, str, int]] = set()
-    for event in history.of(Observed):
-        key = (event.group, event.node, event.term)
-        if event.leads and key not in seen:
-            seen.add(key)
-            out.append(
-                NodeMark(
-                    seq=event.seq,
-                    t=moment(event),
-                    node=event.node,
-                    kind="elected",
-                    term=event.term,
-                    group=event.group,
-                )
-            )
-    return out
+def _mark(event: Observed | NodeProcess, kind: MarkKind, *, term: int) -> NodeMark:
+    return NodeMark(seq=event.seq, t=moment(event), node=event.node, kind=kind, term=term, group=event.group)
 
 
 def _name(value: Any) -> str | None:

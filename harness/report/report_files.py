@@ -11,19 +11,18 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from dethrone.harness.core import store
-from dethrone.harness.core.errors import HarnessError
 from dethrone.harness.report import github, html, junit
 from dethrone.harness.report.junit import Suite
 from dethrone.harness.report.rundir import RunFiles
-
-
-class ReportError(HarnessError):
-    """A report could not be written; the run's own files are not concerned."""
+from dethrone.harness.report.side_files import Folder, ReportError
 
 
 def write_html(files: RunFiles, path: Path, *, trouble: Sequence[str] = ()) -> Path:
-    """The page, atomically."""
-    return _write(path, html.render(files, trouble=trouble))
+    """The page, atomically, after the folder of its side files; a short run has none, and an older one is removed."""
+    folder = Folder(path)
+    page = html.render(files, trouble=trouble, folder=folder)
+    folder.replace()
+    return _write(path, page)
 
 
 def write_junit(suites: Sequence[Suite], path: Path) -> Path:

@@ -97,12 +97,14 @@ _REPORTED = {"sources": "sources of noise", "load": "load", "summary": "figures 
 """Kind of noise → what it reports; none of these is a disturbance."""
 
 
-def sentence(event: Any, history: History | None = None) -> str:
-    """What happened, in one line. ``history`` lets a client's return name its invocation."""
-    return one_line(_sentence(event, history))
+def sentence(event: Any, history: History | None = None, *, asked: ev.Invoke | None = None) -> str:
+    """What happened, in one line. ``history`` or ``asked`` lets a client's return name its invocation."""
+    if asked is None and history is not None and isinstance(event, ev.Return):
+        asked = _invokes(history).get(event.op)
+    return one_line(_sentence(event, asked))
 
 
-def _sentence(event: Any, history: History | None) -> str:
+def _sentence(event: Any, asked: ev.Invoke | None) -> str:
     match event:
         case ev.Begin():
             return f"the run of {event.system} started: {len(event.nodes)} nodes, seed {event.seed}"
@@ -111,7 +113,7 @@ def _sentence(event: Any, history: History | None) -> str:
         case ev.Invoke():
             return f"client {event.process} asked {event.target}: {operation(event.f, event.value)}"
         case ev.Return():
-            return _returned(event, history)
+            return _returned(event, asked)
         case ev.Observed():
             return _observed(event)
         case ev.Silent():
@@ -311,12 +313,10 @@ def _mark(event: ev.Mark) -> str:
     return f"phase: {event.name}"
 
 
-def _returned(event: ev.Return, history: History | None) -> str:
+def _returned(event: ev.Return, asked: ev.Invoke | None) -> str:
     what = f"operation {event.op}"
-    if history is not None:
-        asked = _invokes(history).get(event.op)
-        if asked is not None:
-            what = f"client {asked.process}'s {operation(asked.f, asked.value)}"
+    if asked is not None:
+        what = f"client {asked.process}'s {operation(asked.f, asked.value)}"
     by = f" by {event.node}" if event.node else ""
     if event.status == "ok":
         value = "" if event.value is None else f": {short(in_words(event.value))}"

@@ -15,7 +15,7 @@ from dethrone.harness.engine.nightly.night_rows import Drawn
 from dethrone.harness.engine.nightly.run_order import Job, cells_of
 from dethrone.harness.engine.run.judge import judge
 from dethrone.harness.engine.run.judgement import Judgement
-from dethrone.harness.report import github, junit, night
+from dethrone.harness.report import github, junit, night, page_data
 from dethrone.harness.report.html import sections
 from dethrone.harness.report.words import verdict_parts
 
@@ -75,11 +75,12 @@ def run_that_passed(files) -> list[str]:
         outcome=merge(verdicts), reason=headline("pass", verdicts, damage=None, trouble=()), verdicts=verdicts
     )
     whole = msgspec.structs.replace(files, judgement=judgement)
+    drawn = page_data.drawn(whole)
     return [
         "".join(text for text, _ in verdict_parts(judgement)),
-        *sentences(sections.header(whole, [])),
-        *sentences(sections.noise(whole)),
-        *sentences(sections.faults(msgspec.structs.replace(whole, plan=None))),
+        *sentences(sections.header(whole, drawn, [])),
+        *sentences(sections.noise(whole, drawn)),
+        *sentences(sections.faults(msgspec.structs.replace(whole, plan=None), drawn)),
         github.summary(judgement, whole, [], report=None).split("| property")[0],
     ]
 

@@ -11,7 +11,7 @@ from dethrone.harness.commands import check
 from dethrone.harness.core.verdict import Finding, excused_findings
 from dethrone.harness.engine.run.exit_status import exit_code
 from dethrone.harness.engine.run.judgement import Judgement
-from dethrone.harness.report import github, json_objects, junit
+from dethrone.harness.report import github, json_objects, junit, page_data
 from dethrone.harness.report.html import sections
 from dethrone.harness.report.words import verdict_parts
 
@@ -42,7 +42,7 @@ def test_a_verdict_that_lists_only_some_of_them_counts_all(synthetic):
 def test_the_first_line_of_every_surface_announces_them(judgement, passing):
     files = msgspec.structs.replace(passing, judgement=judgement)
     assert "".join(text for text, _ in verdict_parts(judgement)).startswith(WORDS)
-    assert WORDS in sections.header(files, [])
+    assert WORDS in sections.header(files, page_data.drawn(files), [])
     assert WORDS.removeprefix("PASS") in github.summary(judgement, files, [], report=None).splitlines()[0]
     assert any(
         WORDS in line and line.startswith("::warning") for line in github.annotation_lines(judgement, [], name="x")

@@ -9,11 +9,31 @@ from dethrone.harness.core import events as ev
 from dethrone.harness.core.clock import MS, SECOND, Span
 from dethrone.harness.core.history import History
 from dethrone.harness.core.hoststate import HEALTHY, HostState
-from dethrone.harness.report.lanes import GAP_NS, role_spans, trouble_spans
+from dethrone.harness.report.lanes import GAP_NS, RoleFold, TroubleFold
 from dethrone.harness.report.marks import node_marks
 from tests.traced import traced
 
 NODES = ("n1", "n2")
+
+
+def role_spans(events, nodes):
+    """Node → its spans."""
+    out = {node: [] for node in nodes}
+    fold = RoleFold(nodes, lambda node, span: out[node].append(span))
+    for event in events:
+        fold.add(event)
+    fold.finish(event.t)
+    return out
+
+
+def trouble_spans(events, nodes):
+    """Host → its spans, by moment."""
+    out = {node: [] for node in nodes}
+    fold = TroubleFold(lambda host, span: out[host].append(span))
+    for event in events:
+        fold.add(event)
+    fold.finish(event.t)
+    return {host: sorted(spans, key=lambda span: (span.lo, span.kind)) for host, spans in out.items()}
 
 
 def observed(seq, lo, hi, node, *state):
@@ -110,7 +130,7 @@ def test_the_answer_of_a_process_that_slept_while_being_asked_claims_nothing():
 def test_a_role_ends_with_its_process(passing):
     n3 = role_spans(passing.history, passing.nodes)["n3"]
     exited = next(event for event in passing.history.of(ev.NodeProcess) if event.phase == "exited")
-    led = [span for span in n3 if span.leads]
+    led = [span for span in n3 if span.role == "LEADER"]
     assert led[-1].hi <= exited.span.hi
     gone = [span for span in trouble_spans(passing.history, passing.nodes)["n3"] if span.kind == "down"]
     assert [(span.lo // SECOND, span.hi // SECOND) for span in gone] == [(19, 25)]

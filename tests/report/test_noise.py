@@ -6,6 +6,7 @@ import msgspec
 
 from dethrone.harness.core.clock import SECOND, Span
 from dethrone.harness.core.events import Noise
+from dethrone.harness.report import page_data
 from dethrone.harness.report.html import sections
 from dethrone.harness.report.rundir import read_run
 from tests.report import synthetic
@@ -18,7 +19,8 @@ def shown(tmp_path, *noise):
     body += [Noise(seq=0, t=end.t, span=Span(0, SECOND), value_ns=0, **fields) for fields in noise]
     events = [msgspec.structs.replace(event, seq=seq) for seq, event in enumerate([*body, end])]
     place = synthetic.write(tmp_path / "run", events, synthetic.plan(), synthetic.passing_judgement())
-    return sections.noise(read_run(place))
+    files = read_run(place)
+    return sections.noise(files, page_data.drawn(files))
 
 
 def test_sources_and_totals_are_shown_by_host_and_what_was_not_read_has_its_reason(tmp_path):

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from dethrone.harness.report import page_data
+from dethrone.harness.report.page_fold import role_class
 
 
 def test_the_page_data_is_plain_json_and_the_same_each_time(passing, failing):
@@ -57,7 +58,7 @@ def test_too_many_operations_are_thinned_out_but_the_odd_ones_stay(passing, monk
     [("LEADER", True, 2), ("FOLLOWER", False, 0), ("CANDIDATE", False, 1), ("Resigned", False, 3), ("MASTER", True, 2)],
 )
 def test_role_words_of_all_systems_have_a_class(role, leads, index):
-    assert page_data.role_class(role, leads=leads) == index
+    assert role_class(role, leads=leads) == index
 
 
 def test_an_operation_without_an_answer_is_open(passing):

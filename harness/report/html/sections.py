@@ -6,21 +6,22 @@ drawings are out of scope.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dethrone.harness.core.clean import in_html as escape
 from dethrone.harness.core.duration import show_duration
-from dethrone.harness.core.events import TRACE_MALFORMED, Noise
+from dethrone.harness.core.events import TRACE_MALFORMED
 from dethrone.harness.core.known_findings import line_of as known_line
 from dethrone.harness.core.schedule import PlannedFault
 from dethrone.harness.core.secrets import shown
 from dethrone.harness.core.verdict import Finding, Verdict
 from dethrone.harness.report import page_data, screens
-from dethrone.harness.report.failover import failovers, noisy_faults, summary
+from dethrone.harness.report.failover import noisy_faults, summary
 from dethrone.harness.report.html.dots import dots
 from dethrone.harness.report.html.drawings import drawing
+from dethrone.harness.report.noise_figures import NoiseFold
+from dethrone.harness.report.page_fold import Drawn
 from dethrone.harness.report.rundir import RunFiles, shared_users
 from dethrone.harness.report.trigger_words import hold_words, when_words
 from dethrone.harness.report.words import announced, at, pairs, parameters, verdict_word
@@ -29,25 +30,28 @@ _FINDINGS_MAX = 200
 _SHOWN_MAX = 3
 """Findings that stand open: the first of each property; the others are one click away."""
 _EVENTS_MAX = 40
+_ROWS_MAX = 500
+"""Rows of a table of faults in the page of a long run."""
+_MINUTE_US = 60_000_000
 _ORDER = {"fail": 0, "unknown": 1, "pass": 2, "n/a": 3}
 
 
-def title(files: RunFiles) -> str:
+def title(files: RunFiles, drawn: Drawn) -> str:
     """Of the browser's tab."""
     outcome = files.judgement.outcome if files.judgement else "no verdict"
     more = f", {files.judgement.excused} excused" if files.judgement and announced(files.judgement) else ""
-    return f"{verdict_word(outcome)}{more} · {files.history.begin.system} seed {files.history.begin.seed} · dethrone"
+    return f"{verdict_word(outcome)}{more} · {drawn.begin.system} seed {drawn.begin.seed} · dethrone"
 
 
-def header(files: RunFiles, trouble: Sequence[str]) -> str:
+def header(files: RunFiles, drawn: Drawn, trouble: Sequence[str]) -> str:
     """Verdict, one sentence, what was run."""
-    judgement, plan, begin = files.judgement, files.plan, files.history.begin
+    judgement, plan, begin = files.judgement, files.plan, drawn.begin
     outcome = judgement.outcome if judgement else "unknown"
     word = verdict_word(outcome) if judgement else "NO VERDICT"
     sentence = judgement.reason if judgement else "nothing was judged"
     announcement = _banner(word + announced(judgement)) if announced(judgement) else ""
     facts = [("seed", str(begin.seed)), ("nodes", str(len(begin.nodes)))]
-    facts.append(("length", show_duration(files.history.events[-1].t)))
+    facts.append(("length", show_duration(drawn.end)))
     versions = files.run.get("versions")
     if isinstance(versions, Mapping):
         facts += [(str(name), str(value)) for name, value in sorted(versions.items())]
@@ -158,19 +162,49 @@ def caps(found: Sequence[Mapping[str, Any]]) -> str:
     return escape("; ".join(f"drawn: {cap['shown']:,} of {cap['total']:,} {cap['what']}" for cap in found))
 
 
-def tail(files: RunFiles) -> str:
+def where_details_are(drawn: Drawn) -> str:
+    """What a page without its side files is, and what is missing where they are not found; nothing for a short run."""
+    if not drawn.long:
+        return ""
+    folder = escape(drawn.data["details"]["folder"])
+    return (
+        '  <p class="hint" id="details">This run is long: the whole of it is drawn as an overview. Its details are in '
+        f"the folder <code>{folder}</code> next to this page, and are drawn where you zoom in: copy the folder with "
+        "the page.</p>\n"
+        f'  <p class="banner" id="missing" hidden>The folder <code>{folder}</code> next to this page is missing, or '
+        "belongs to another page: this is only the overview. Copy the folder next to the page, or draw the report "
+        "again: <code>dethrone report RUN_DIR</code></p>\n"
+    )
+
+
+def elections(drawn: Drawn) -> str:
+    """The places of the drawings that only a long run has."""
+    if not drawn.long:
+        return ""
+    return (
+        f"  <h3>Elections {'a minute' if drawn.data['overview']['minute'] == _MINUTE_US else 'by stretch'}</h3>\n"
+        '  <canvas id="elections" class="plot" height="90" role="img" aria-label="elections a minute"></canvas>\n'
+        '  <h3 class="clients">Availability: share of client operations that ended ok</h3>\n'
+        '  <canvas id="availability" class="plot clients" height="90" role="img" aria-label="share of operations that '
+        'ended ok over time"></canvas>\n'
+    )
+
+
+def tail(files: RunFiles, drawn: Drawn) -> str:
     """Everything under the drawings."""
-    return "".join((failover(files), faults(files), table(files), noise(files), run(files)))
+    return "".join((failover(files, drawn), faults(files, drawn), table(files), noise(files, drawn), run(files)))
 
 
-def failover(files: RunFiles) -> str:
+def failover(files: RunFiles, drawn: Drawn) -> str:
     """Each fault that hit a leader, and the distributions."""
-    rows = failovers(files.history)
+    rows = drawn.failovers
     if not rows:
         return '<section id="failover"><h2>Failover</h2><p class="hint">No fault in force hit a leader.</p></section>'
     noisy = noisy_faults(files.judgement)
     quiet = [row for row in rows if row.fault not in noisy]
     figures = summary(quiet)
+    slowest = sorted(rows, key=lambda row: -(row.until - row.t0 if row.elected is None else row.elected))
+    listed = {row.fault for row in slowest[:_ROWS_MAX]} if drawn.long else {row.fault for row in rows}
     body = [
         [
             str(row.fault),
@@ -183,6 +217,7 @@ def failover(files: RunFiles) -> str:
             "noise" if row.fault in noisy else "",
         ]
         for row in rows
+        if row.fault in listed
     ]
     dist = [
         [name.replace("_", " "), str(q.count), str(q.censored), *(_time(t) for t in (q.median, q.p90, q.longest))]
@@ -197,6 +232,7 @@ def failover(files: RunFiles) -> str:
         + dots(quiet)
         + _table(["figure", "faults", "open", "median", "90 %", "longest seen"], dist, numbers=(1, 2, 3, 4, 5))
         + "<h3>One by one</h3>"
+        + _omitted(len(rows) - len(body), "the quickest")
         + _table(
             ["fault", "kind", "leader", "in force", "detect", "elected", "first write", "rounds", ""],
             body,
@@ -206,11 +242,19 @@ def failover(files: RunFiles) -> str:
     )
 
 
-def faults(files: RunFiles) -> str:
+def _omitted(count: int, which: str) -> str:
+    return f'<p class="hint">{count:,} more are omitted here: {which}.</p>' if count else ""
+
+
+def faults(files: RunFiles, drawn: Drawn) -> str:
     """Planned against realised."""
     rows = []
-    realised = page_data.faults(files.history)
-    for step, planned, real in _pairs(files, realised):
+    found = _pairs(files, drawn.faults)
+    usual = [row["fault"] for _, planned, row in found if planned is not None and row is not None and _as_planned(row)]
+    hidden = set(usual[max(0, _ROWS_MAX - len(found) + len(usual)) :]) if drawn.long else set()
+    for step, planned, real in found:
+        if real is not None and real["fault"] in hidden:
+            continue
         plan_text = f"{planned.kind} of {planned.victims}" if planned else "not in the plan"
         begins = when_words(planned) if planned else "–"
         detail = parameters(planned.params) if planned else ""
@@ -236,11 +280,16 @@ def faults(files: RunFiles) -> str:
         "why",
     ]
     body = _table(headers, rows, numbers=()) if rows else '<p class="hint">0 faults were planned.</p>'
-    return f'<section id="faults"><h2>Faults, planned and realised</h2>{body}</section>'
+    omitted = _omitted(len(hidden), "they were installed and healed as planned")
+    return f'<section id="faults"><h2>Faults, planned and realised</h2>{omitted}{body}</section>'
+
+
+def _as_planned(row: Mapping[str, Any]) -> bool:
+    return row["outcome"] == "installed" and row.get("healed") == "healed"
 
 
 def _pairs(
-    files: RunFiles, realised: list[dict[str, Any]]
+    files: RunFiles, realised: Sequence[dict[str, Any]]
 ) -> list[tuple[int, PlannedFault | None, dict[str, Any] | None]]:
     """Planned and realised faults of one step, kind and name belong together, in their order."""
     left = list(realised)
@@ -281,28 +330,24 @@ def table(files: RunFiles) -> str:
     )
 
 
-def noise(files: RunFiles) -> str:
+def noise(files: RunFiles, drawn: Drawn) -> str:
     """What the machine itself did to the hosts."""
     rows = []
-    hosts = sorted({event.host for event in files.history.of(Noise)})
-    for host in hosts:
-        own = [event for event in files.history.of(Noise) if event.host == host and event.kind not in SHOWN_BELOW]
-        for kind in sorted({event.kind for event in own}):
-            same = [event for event in own if event.kind == kind]
-            if kind == "summary":
-                rows.append([host or "the harness", kind, str(len(same)), "–", pairs(same[-1].detail)])
-            elif kind == TRACE_MALFORMED:
-                rows.append([host, "malformed trace lines", str(len(same)), "–", pairs(same[0].detail)])
-            else:
-                worst = max(same, key=lambda event: abs(event.value_ns))
-                when = f"the worst at {at(worst.span.hi)}"
-                rows.append([host or "the harness", kind, str(len(same)), show_duration(worst.value_ns), when])
+    for (host, kind), figure in sorted(drawn.noise.figures.items()):
+        event, count = figure.event, str(figure.count)
+        if kind == "summary":
+            rows.append([host or "the harness", kind, count, "–", pairs(event.detail)])
+        elif kind == TRACE_MALFORMED:
+            rows.append([host, "malformed trace lines", count, "–", pairs(event.detail)])
+        else:
+            when = f"the worst at {at(event.span.hi)}"
+            rows.append([host or "the harness", kind, count, show_duration(event.value_ns), when])
     body = (
         _table(["host", "kind", "times", "worst", ""], rows, numbers=(2, 3))
         if rows
-        else f'<p class="hint">None was reported by {len(files.nodes)} hosts in {len(files.history)} events.</p>'
+        else f'<p class="hint">None was reported by {len(files.nodes)} hosts in {drawn.count} events.</p>'
     )
-    return f'<section id="noise"><h2>Noise of the machine</h2>{excused(files)}{body}{watched(files)}</section>'
+    return f'<section id="noise"><h2>Noise of the machine</h2>{excused(files)}{body}{watched(drawn.noise)}</section>'
 
 
 def excused(files: RunFiles) -> str:
@@ -323,27 +368,19 @@ def excused(files: RunFiles) -> str:
     return f"<p>{escape(text)}</p>"
 
 
-SHOWN_BELOW = frozenset({"sources", "load"})
-
-
-def watched(files: RunFiles) -> str:
+def watched(noise: NoiseFold) -> str:
     """What was read to notice noise, what could not be read, and how busy each host's machine was in total."""
-    events = files.history.of(Noise)
-    sources = {event.host: event.detail for event in events if event.kind == "sources"}
-    if not sources:
+    if not noise.sources:
         return '<p class="hint">Which sources of noise were read is not recorded in this history.</p>'
-    if any(detail.get("virtual") for detail in sources.values()):
+    if any(detail.get("virtual") for detail in noise.sources.values()):
         return '<p class="hint">Virtual time: no machine disturbs the hosts.</p>'
     rows = []
-    for host, detail in sorted(sources.items()):
+    for host, detail in sorted(noise.sources.items()):
         states: Mapping[str, str] = detail.get("sources", {})
-        totals: Counter[str] = Counter()
-        for event in events:
-            if event.kind == "load" and event.host == host:
-                totals.update({name: value for name, value in event.detail.items() if isinstance(value, int)})
         read = ", ".join(name for name, state in states.items() if state == "read")
         refused = "; ".join(f"{name}: {state}" for name, state in states.items() if state != "read")
-        rows.append([host, str(detail.get("machine", "")), read or "nothing", refused or "–", pairs(totals) or "–"])
+        totals = pairs(noise.totals.get(host, {}))
+        rows.append([host, str(detail.get("machine", "")), read or "nothing", refused or "–", totals or "–"])
     head = ["host", "machine", "sources read", "not read", "totals of the machine, which excuse nothing"]
     return _table(head, rows, numbers=())
 
@@ -385,11 +422,11 @@ def _borne(tolerated: Mapping[str, int | None]) -> str:
     return ", ".join(f"{k} ({'any number' if n is None else n})" for k, n in tolerated.items()) or "no fault"
 
 
-def footer(files: RunFiles) -> str:
+def footer(drawn: Drawn) -> str:
     """Where the files are."""
-    end = files.history.end
+    end = drawn.closing
     reason = f"ended: {end.reason}, digest {end.digest}" if end else "has no end record"
-    return escape(f"Drawn from the history ({len(files.history)} events; {reason}).")
+    return escape(f"Drawn from the history ({drawn.count} events; {reason}).")
 
 
 def _pill(verdict: Verdict) -> str:
