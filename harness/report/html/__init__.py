@@ -18,7 +18,7 @@ from dethrone.harness.report.rundir import RunFiles
 from dethrone.harness.report.side_files import Folder, embed
 
 SCRIPTS = ("app.js", "lanes.js", "plots.js")
-LONG_SCRIPTS = ("details.js", *SCRIPTS, "side_files.js")
+LONG_SCRIPTS = ("details.js", "app.js", "lanes.js", "side_files.js", "plots.js")
 """Of a page whose details are in side files."""
 
 _NO_FILES, _SIDE_FILES = "script-src 'unsafe-inline'", "script-src 'unsafe-inline' 'self' file:"

@@ -1,5 +1,8 @@
 // The window of time that all drawings share, and what moves it: buttons, keys, wheel, drag, address.
 const D = JSON.parse(document.getElementById("data").textContent);
+if (D.overview) expandOverview(D);
+// What is drawn now: all there is of a short run; of a long one the overview, or, as `choose` decides, a window's details.
+let S = D, choose = null, note = "";
 const LEFT = 62, RIGHT = 14, NARROWEST = 200;
 // a little room behind the end: what ends a run at its first failure stands there
 const END = Math.max(1, Math.round(D.end * 1.02) + 2e5);
@@ -38,6 +41,7 @@ function frameOf(plot) {
 }
 
 function draw() {
+  if (choose) choose();
   const colors = theme(), ratio = window.devicePixelRatio || 1;
   for (const plot of plots) {
     const frame = (plot.frame = frameOf(plot));
@@ -53,7 +57,7 @@ function draw() {
     ctx.textBaseline = "middle";
     plot.draw(ctx, frame, colors);
   }
-  byId("where").textContent = `${seconds(view.lo)} … ${seconds(view.hi)} (${span(Math.round(view.hi - view.lo))})`;
+  byId("where").textContent = `${seconds(view.lo)} … ${seconds(view.hi)} (${span(Math.round(view.hi - view.lo))})${note}`;
 }
 
 let waiting = false;

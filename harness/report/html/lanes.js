@@ -1,19 +1,27 @@
 // The space-time view: faults, a lane a node, and the clients' lane; and the whole run in small above it.
-const TOP = 40, FAULT_ROW = 20, LANE = D.nodes.length > 9 ? 40 : 56, OPS = D.ops.length ? 62 : 0;
-const faultRows = packFaults();
-const lanesTop = TOP + faultRows.count * FAULT_ROW + 8;
-const opsTop = lanesTop + D.nodes.length * LANE + 6;
-const markStart = D.marks.map((mark) => mark[0]);
-const opsStart = D.ops.map((op) => op[0]);
-const longestOp = D.ops.reduce((most, op) => Math.max(most, op[1] - op[0]), 0);
+const TOP = 40, FAULT_ROW = 20, LANE = D.nodes.length > 9 ? 40 : 56;
+const CLIENTS = D.ops.length > 0 || (Boolean(D.overview) && D.rate.some((bin) => bin[0] + bin[1] + bin[2])), OPS = CLIENTS ? 62 : 0;
+let faultRows, lanesTop, opsTop, markStart, opsStart, longestOp;
+take(D);
+
+function take(data) {
+  S = data;
+  faultRows = packFaults();
+  lanesTop = TOP + faultRows.count * FAULT_ROW + 8;
+  opsTop = lanesTop + D.nodes.length * LANE + 6;
+  markStart = S.marks.map((mark) => mark[0]);
+  opsStart = S.ops.map((op) => op[0]);
+  longestOp = S.ops.reduce((most, op) => Math.max(most, op[1] - op[0]), 0);
+}
 
 function packFaults() {
   const ends = [], row = new Map();
-  for (const fault of D.faults) {
+  for (const fault of S.faults) {
+    if (fault.row !== undefined) { ends[fault.row] = END; row.set(fault, fault.row); continue; }
     const lo = fault.span[0], hi = fault.span[3] ?? (fault.outcome === "skipped" ? fault.span[1] : END);
     let index = ends.findIndex((end) => end <= lo);
     if (index < 0) index = ends.length < 6 ? ends.length : 5;
-    ends[index] = Math.max(hi, lo + END / 60);
+    ends[index] = Math.max(hi, lo + (S.span ?? END) / 60);
     row.set(fault, index);
   }
   return { count: ends.length, row };
@@ -52,7 +60,7 @@ function label(ctx, text, x, y, room) {
 }
 
 function drawFaults(ctx, frame, colors) {
-  for (const fault of D.faults) {
+  for (const fault of S.faults) {
     const [asked, force, end, healed] = fault.span;
     const lo = frame.x(asked), hi = Math.max(lo + 3, frame.x(fault.outcome === "skipped" ? force : healed ?? END));
     if (hi < LEFT || lo > frame.width) continue;
@@ -110,6 +118,8 @@ function drawTroubles(ctx, frame, colors, lane, y) {
   }
 }
 
+// Of an overview's stretch, a leader's bar is as high as the part of it that the node led, but never so low as not to be seen.
+function ledPart(share) { return share ? 0.35 + 0.0065 * share : 1; }
 const BAR = { 0: 8, 1: 14, 2: 20, 3: 10 };
 const ROLE_COLOR = ["follower", "candidate", "leader", "other"];
 function drawRoles(ctx, frame, colors, lane, y) {
@@ -118,10 +128,10 @@ function drawRoles(ctx, frame, colors, lane, y) {
   ctx.beginPath(); ctx.moveTo(LEFT, middle); ctx.lineTo(frame.width - RIGHT, middle); ctx.stroke();
   ctx.setLineDash([]); ctx.globalAlpha = 1;
   let shownTerm = null;
-  for (const [lo, hi, role, term] of lane.roles) {
+  for (const [lo, hi, role, term, , , share] of lane.roles) {
     const a = frame.x(lo), b = Math.max(a + (role ? 2 : 1), frame.x(hi));
     if (b < LEFT || a > frame.width) { continue; }
-    const height = BAR[role];
+    const height = BAR[role] * ledPart(share);
     ctx.fillStyle = colors[ROLE_COLOR[role]];
     ctx.fillRect(a, middle - height / 2, b - a, height);
     const left = Math.max(a, LEFT), room = Math.min(b, frame.width - RIGHT) - left;
@@ -143,12 +153,13 @@ function laneMiddle(lane) { return lanesTop + lane * LANE + LANE / 2 - 2; }
 function visibleMarks(frame) {
   const from = firstAt(markStart, frame.lo - 20 / frame.scale);
   const out = [];
-  for (let i = from; i < D.marks.length && D.marks[i][0] <= frame.hi + 20 / frame.scale; i++) out.push(D.marks[i]);
+  for (let i = from; i < S.marks.length && S.marks[i][0] <= frame.hi + 20 / frame.scale; i++) out.push(S.marks[i]);
   return out;
 }
 
 function drawMarks(ctx, frame, colors) {
-  const shown = visibleMarks(frame);
+  let shown = visibleMarks(frame);
+  if (S.overview && shown.length > 300) shown = shown.filter((mark) => D.kinds[mark[2]] === "proof");
   const crowded = shown.length > 1200, close = frame.scale * 1e6 > 90;
   if (!crowded) for (const mark of shown) {
     if (D.kinds[mark[2]] !== "vote" || mark[6] < 0 || mark[6] === mark[1]) continue;
@@ -210,12 +221,17 @@ function drawOps(ctx, frame, colors) {
   const names = ["ok", "opfail", "info", "info"], count = till - from;
   ctx.strokeStyle = colors.line;
   ctx.beginPath(); ctx.moveTo(0, opsTop - 3); ctx.lineTo(frame.width, opsTop - 3); ctx.stroke();
-  if (count > 1500) {
+  if (count > 1500 || S.overview) {
     const columns = new Map();
+    if (S.overview) S.rate.forEach((bin, index) => {
+      const x = Math.floor(frame.x(index * S.every) / 4) * 4, at = columns.get(x) ?? [0, 0, 0];
+      for (const status of [0, 1, 2]) at[status] += bin[status];
+      if (x > -8 && x < frame.width) columns.set(x, at);
+    });
     for (let i = from; i < till; i++) {
-      const x = Math.floor(frame.x(D.ops[i][1]) / 4) * 4;
+      const x = Math.floor(frame.x(S.ops[i][1]) / 4) * 4;
       const at = columns.get(x) ?? [0, 0, 0];
-      at[Math.min(D.ops[i][2], 2)]++;
+      at[Math.min(S.ops[i][2], 2)]++;
       columns.set(x, at);
     }
     let most = 1;
@@ -231,9 +247,9 @@ function drawOps(ctx, frame, colors) {
     }
     return;
   }
-  const clients = Math.min(12, 1 + D.ops.reduce((most, op) => Math.max(most, op[3]), 0)), row = (OPS - 8) / clients;
+  const clients = Math.min(12, 1 + S.ops.reduce((most, op) => Math.max(most, op[3]), 0)), row = (OPS - 8) / clients;
   for (let i = from; i < till; i++) {
-    const [asked, answered, status, client] = D.ops[i];
+    const [asked, answered, status, client] = S.ops[i];
     const y = opsTop + 2 + (client % clients) * row, high = Math.max(2, Math.min(row - 1.5, 7));
     ctx.fillStyle = colors[names[status]];
     ctx.globalAlpha = status === 3 ? 0.4 : 0.9;
@@ -249,24 +265,24 @@ function gutter(ctx, frame, colors) {
   if (faultRows.count) ctx.fillText("faults", 10, TOP + FAULT_ROW / 2 - 1);
   if (OPS) ctx.fillText("clients", 10, opsTop + OPS / 2 - 4);
   ctx.font = "bold 13px system-ui, sans-serif"; ctx.fillStyle = colors.text;
-  D.lanes.forEach((lane, index) => label(ctx, lane.node, 10, laneMiddle(index), LEFT - 14));
+  S.lanes.forEach((lane, index) => label(ctx, lane.node, 10, laneMiddle(index), LEFT - 14));
   ctx.font = "12px system-ui, sans-serif";
 }
 
 register("lanes", {
   height: () => opsTop + OPS,
   draw(ctx, frame, colors) {
-    D.lanes.forEach((lane, index) => {
+    S.lanes.forEach((lane, index) => {
       if (index % 2 === 0) { ctx.fillStyle = colors.panel; ctx.fillRect(0, lanesTop + index * LANE, frame.width, LANE); }
     });
     clipped(ctx, frame, () => {
       axis(ctx, frame, colors, opsTop + OPS, true);
       drawFaults(ctx, frame, colors);
-      for (const [lo, hi, lane] of D.noise) if (lane >= 0) {
+      for (const [lo, hi, lane] of S.noise) if (lane >= 0) {
         ctx.fillStyle = colors.candidate; ctx.globalAlpha = 0.5;
         ctx.fillRect(frame.x(lo), lanesTop + lane * LANE + 1, Math.max(2, frame.x(hi) - frame.x(lo)), 3); ctx.globalAlpha = 1;
       }
-      D.lanes.forEach((lane, index) => { drawTroubles(ctx, frame, colors, lane, lanesTop + index * LANE); drawRoles(ctx, frame, colors, lane, lanesTop + index * LANE); });
+      S.lanes.forEach((lane, index) => { drawTroubles(ctx, frame, colors, lane, lanesTop + index * LANE); drawRoles(ctx, frame, colors, lane, lanesTop + index * LANE); });
       drawMarks(ctx, frame, colors);
       drawProofs(ctx, frame, colors);
       drawOps(ctx, frame, colors);
@@ -285,8 +301,9 @@ register("lanes", {
     if (x < LEFT) return null;
     const t = frame.t(x);
     if (y < lanesTop) {
-      const fault = D.faults.find((f) => Math.floor((y - TOP) / FAULT_ROW) === faultRows.row.get(f) && t >= f.span[0] && t <= (f.span[3] ?? END));
+      const fault = S.faults.find((f) => Math.floor((y - TOP) / FAULT_ROW) === faultRows.row.get(f) && t >= f.span[0] && t <= (f.span[3] ?? END));
       if (!fault) return null;
+      if (fault.count) return { text: `${fault.text}\n${seconds(fault.span[0])} … ${seconds(fault.span[3])}` };
       const held = fault.span[3] === null ? "" : `, healed ${seconds(fault.span[3])}`;
       return { text: `${fault.text}\n${fault.outcome}${fault.why ? " (" + fault.why + ")" : ""}: asked ${seconds(fault.span[0])}, in force ${seconds(fault.span[1])}${held}` };
     }
@@ -298,9 +315,10 @@ register("lanes", {
       if (mark[1] === lane && away <= distance) { best = mark; distance = away; }
     }
     if (best) return { text: `${best[5]}\n${seconds(best[0])} · event ${best[4]}`, seq: best[4] };
-    const found = D.lanes[lane];
+    const found = S.lanes[lane];
     if (!found) return null;
     const lines = found.troubles.filter((s) => t >= s[0] && t <= s[1]).map((s) => s[3] + (s[4] ? "" : " (not confirmed)") + `, ${seconds(s[0])} … ${seconds(s[1])}`);
+    if (S.overview) { lines.unshift(found.node + ": " + stretchText(lane, t)); return { text: lines.join("\n") }; }
     const role = found.roles.find((s) => t >= s[0] && t <= s[1]);
     if (role) lines.unshift(`${found.node}: ${role[5]}, term ${role[3]}, incarnation ${role[4]}\n${seconds(role[0])} … ${seconds(role[1])}`);
     else lines.unshift(`${found.node}: not known`);
@@ -308,13 +326,21 @@ register("lanes", {
   },
 });
 
+function stretchText(lane, t) {
+  const { width, roles } = D.overview, at = Math.floor(t / width) * 3;
+  const [share, rest, term] = roles[lane].slice(at, at + 3);
+  if (term === undefined || (!share && rest < 0)) return "not known";
+  const words = [share ? `led ${share} % of the time` : "", rest >= 0 && share < 100 ? "else mostly " + D.roles[rest] : ""];
+  return `${words.filter(Boolean).join(", ")}; up to term ${term}\n${seconds((at / 3) * width)} … ${seconds((at / 3 + 1) * width)}`;
+}
+
 function hitOps(x, y, frame) {
   const from = firstAt(opsStart, frame.lo - longestOp), till = firstAt(opsStart, frame.hi);
-  if (till - from > 1500) return { text: "client operations, many a pixel: zoom in to see each" };
-  const clients = Math.min(12, 1 + D.ops.reduce((most, op) => Math.max(most, op[3]), 0)), row = (OPS - 8) / clients;
+  if (till - from > 1500 || S.overview) return { text: "client operations, many a pixel: zoom in to see each" };
+  const clients = Math.min(12, 1 + S.ops.reduce((most, op) => Math.max(most, op[3]), 0)), row = (OPS - 8) / clients;
   const client = Math.floor((y - opsTop - 2) / row);
   for (let i = from; i < till; i++) {
-    const [asked, answered, status, who, f] = D.ops[i];
+    const [asked, answered, status, who, f] = S.ops[i];
     if (who % clients !== client || x < frame.x(asked) - 2 || x > frame.x(answered) + 2) continue;
     const words = ["ok", "certainly did not happen", "outcome unknown", "never answered"];
     return { text: `client ${who}: ${f}, ${words[status]}\n${seconds(asked)}, took ${span(answered - asked)}` };
@@ -332,10 +358,11 @@ const overview = {
         ctx.fillStyle = colors[kind in colors ? kind : "other"]; ctx.globalAlpha = 0.3;
         ctx.fillRect(frame.x(lo), 4 + index * high, Math.max(1, (hi - lo) * frame.scale), high - 1); ctx.globalAlpha = 1;
       }
-      for (const [lo, hi, role] of lane.roles) {
+      for (const [lo, hi, role, , , , share] of lane.roles) {
         if (role === 0) continue;
+        const bar = high * 0.6 * ledPart(share);
         ctx.fillStyle = colors[ROLE_COLOR[role]];
-        ctx.fillRect(frame.x(lo), 4 + index * high + high * 0.2, Math.max(1, (hi - lo) * frame.scale), high * 0.6);
+        ctx.fillRect(frame.x(lo), 4 + index * high + (high - bar) / 2, Math.max(1, (hi - lo) * frame.scale), bar);
       }
     });
     ctx.fillStyle = colors.proof;
