@@ -122,9 +122,9 @@ class PageFold:
             for source, mark in self.marks.add(event):
                 self.failovers.mark(source, mark)
                 self._mark(source, mark, event)
-        if isinstance(event, Observed | Invoke | Return | FaultEvent):
+        if type(event) is not Traced:  # most events are, and each check costs
             self.failovers.add(event)
-        self._sort(event)
+            self._sort(event)
         if self.details.long and event.t >= self._advance:
             self.roles.advance(event.t)
             self._troubles.advance(event.t)
