@@ -24,7 +24,7 @@ from dethrone.harness.core.clock import US, Ns
 from dethrone.harness.core.errors import HarnessError
 from dethrone.harness.core.files import why_unwritten
 
-EMBEDDED_MAX = 4 << 20
+EMBEDDED_MAX = 2_500_000
 """Bytes of details up to which all of them are in the page."""
 
 FILE_BYTES = 200_000

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -9,6 +10,7 @@ from dethrone.harness.core import events as ev
 from dethrone.harness.core.clock import MS, SECOND, Span
 from dethrone.harness.core.history import History
 from dethrone.harness.core.hoststate import HEALTHY, HostState
+from dethrone.harness.report import lanes
 from dethrone.harness.report.lanes import GAP_NS, RoleFold, TroubleFold
 from dethrone.harness.report.marks import node_marks
 from tests.traced import traced
@@ -16,22 +18,27 @@ from tests.traced import traced
 NODES = ("n1", "n2")
 
 
-def role_spans(events, nodes):
-    """Node → its spans."""
+def role_spans(events, nodes, *, long=False):
+    """Node → its spans. ``long``: they leave as they end, as in a long history."""
     out = {node: [] for node in nodes}
     fold = RoleFold(nodes, lambda node, span: out[node].append(span))
     for event in events:
         fold.add(event)
+        if long:
+            fold.advance(event.t)
     fold.finish(event.t)
+    assert not fold.late
     return out
 
 
-def trouble_spans(events, nodes):
+def trouble_spans(events, nodes, *, long=False):
     """Host → its spans, by moment."""
     out = {node: [] for node in nodes}
     fold = TroubleFold(lambda host, span: out[host].append(span))
     for event in events:
         fold.add(event)
+        if long:
+            fold.advance(event.t)
     fold.finish(event.t)
     return {host: sorted(spans, key=lambda span: (span.lo, span.kind)) for host, spans in out.items()}
 
@@ -94,6 +101,25 @@ def test_troubles_of_one_kind_never_overlap(made):
             same = [span for span in spans if span.kind == kind]
             assert all(0 <= span.lo <= span.hi <= end for span in same)
             assert all(a.hi <= b.lo for a, b in pairwise(same))
+
+
+@given(histories())
+def test_spans_that_leave_as_they_end_are_the_same(made):
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(lanes, "LATE_NS", 3 * SECOND)  # longer than any event of these histories is late
+        assert role_spans(made, NODES, long=True) == role_spans(made, NODES)
+        assert trouble_spans(made, NODES, long=True) == trouble_spans(made, NODES)
+
+
+def test_a_sighting_that_comes_too_late_in_a_long_history_is_counted_and_not_drawn():
+    drawn = []
+    fold = RoleFold(NODES, lambda _, span: drawn.append(span))
+    fold.add(observed(1, 60 * SECOND, 60 * SECOND, "n1", "LEADER", 1))
+    fold.advance(100 * SECOND)
+    fold.add(observed(2, SECOND, SECOND, "n1", "FOLLOWER", 0))
+    fold.finish(100 * SECOND)
+    assert [span.role for span in drawn] == ["LEADER"]
+    assert fold.late == 1
 
 
 @given(histories())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -54,7 +55,7 @@ def side_rows(page, kind):
 
 def in_node(page, *steps):
     """What the page's script answers to these steps."""
-    if shutil.which("node") is None:
+    if shutil.which("node") is None and not os.environ.get("CI"):
         pytest.skip("node is not installed")
     done = subprocess.run(["node", PAGE_JS, page, json.dumps(steps)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -190,10 +191,9 @@ def test_a_page_may_load_scripts_of_its_own_disk_only_if_it_has_side_files(passi
 def test_the_details_of_a_window_are_those_that_a_short_runs_page_draws(passing, long_page):
     whole = page_data.page(passing)
     lo, hi = 19_000_000, 21_000_000
-    before, _, after = in_node(long_page, ["state"], ["show", lo, hi], ["state"])[:3]
+    before, _, asked, loaded, state = in_node(long_page, ["state"], ["show", lo, hi], ["state"], ["load"], ["state"])
     assert before["overview"]
-    assert after["overview"], "not loaded yet"
-    *_, loaded, state = in_node(long_page, ["show", lo, hi], ["load"], ["state"])
+    assert asked["overview"], "not loaded yet"
     assert loaded["files"] < len(data_of(long_page)["details"]["files"])
     assert not state["overview"]
     assert not state["missing"]

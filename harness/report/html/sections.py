@@ -250,11 +250,10 @@ def faults(files: RunFiles, drawn: Drawn) -> str:
     """Planned against realised."""
     rows = []
     found = _pairs(files, drawn.faults)
-    usual = [row["fault"] for _, planned, row in found if planned is not None and row is not None and _as_planned(row)]
-    hidden = set(usual[max(0, _ROWS_MAX - len(found) + len(usual)) :]) if drawn.long else set()
-    for step, planned, real in found:
-        if real is not None and real["fault"] in hidden:
-            continue
+    kept = sorted(range(len(found)), key=lambda index: _as_planned(found[index][2]))[
+        : _ROWS_MAX if drawn.long else None
+    ]
+    for step, planned, real in (found[index] for index in sorted(kept)):
         plan_text = f"{planned.kind} of {planned.victims}" if planned else "not in the plan"
         begins = when_words(planned) if planned else "–"
         detail = parameters(planned.params) if planned else ""
@@ -280,12 +279,12 @@ def faults(files: RunFiles, drawn: Drawn) -> str:
         "why",
     ]
     body = _table(headers, rows, numbers=()) if rows else '<p class="hint">0 faults were planned.</p>'
-    omitted = _omitted(len(hidden), "they were installed and healed as planned")
+    omitted = _omitted(len(found) - len(kept), "those that were installed and healed, the last ones first")
     return f'<section id="faults"><h2>Faults, planned and realised</h2>{omitted}{body}</section>'
 
 
-def _as_planned(row: Mapping[str, Any]) -> bool:
-    return row["outcome"] == "installed" and row.get("healed") == "healed"
+def _as_planned(row: Mapping[str, Any] | None) -> bool:
+    return row is not None and row["outcome"] == "installed" and row.get("healed") == "healed"
 
 
 def _pairs(
