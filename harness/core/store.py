@@ -1,7 +1,7 @@
 """The run directory: one name a file, claimed once, written atomically.
 
     history/  plan.json  run.json  secrets.json  schedule.planned.json  schedule.realised.json
-    verdict.json  report.html  junit.xml  nodes/<node>/…  (logs, traces, journals)
+    verdict.json  report.html  report-details/  junit.xml  nodes/<node>/…  (logs, traces, journals)
 
 Guarantees: a directory that is not ours, or is in use, is never written to. Out of scope: what the files mean.
 """

@@ -21,6 +21,7 @@ BENCHES = (
     "bench_elections",
     "bench_corpus",
     "bench_engines",
+    "bench_reports",
 )
 
 
