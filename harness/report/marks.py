@@ -48,7 +48,7 @@ def leading(seen: AbstractSet[str]) -> frozenset[str]:
 
 
 CERTAIN = ""
-"""The source of marks that count whatever else is in the history."""
+"""The source of marks that count in any case."""
 OBSERVED = "observed"
 """The source of elections that only answers of nodes show. Any other source is the name of a core's own event."""
 

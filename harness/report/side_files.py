@@ -13,7 +13,6 @@ from __future__ import annotations
 import hashlib
 import re
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -91,15 +90,21 @@ class Folder:
         self.listed.append([stretch.lo // US, stretch.hi // US, digest])
 
     def replace(self) -> None:
-        """What was written takes the place of what was there; nothing was: there is no folder any more."""
+        """What was written takes the place of what was there. ReportError: that is not ours, or cannot be replaced.
+
+        A page without side files needs no folder: an older one of ours is removed.
+        """
         try:
-            for leftover in (self._old, *(() if self.listed else (self._new,))):
-                self._clear(leftover)
+            if not self.listed:
+                for path in (self._new, self._old, self.path):
+                    if path.exists() and _foreign(path) is None:
+                        shutil.rmtree(path)
+                return
+            self._clear(self._old)
             if self.path.exists():
                 self._own(self.path)
                 self.path.rename(self._old)
-            if self.listed:
-                self._new.rename(self.path)
+            self._new.rename(self.path)
             self._clear(self._old)
         except OSError as error:
             raise self._refused(error) from error
@@ -110,14 +115,12 @@ class Folder:
             shutil.rmtree(path)
 
     def _own(self, path: Path) -> None:
-        """ReportError if any file in it is not ours."""
-        for file in _entries(path):
-            if not _ours(file):
-                raise ReportError(
-                    f"{path.name} holds files that are not a report's",
-                    where=str(file),
-                    next_step=f"move them elsewhere, or remove {path} yourself",
-                )
+        if (file := _foreign(path)) is not None:
+            raise ReportError(
+                f"{path.name} holds files that are not a report's",
+                where=str(file),
+                next_step=f"move them elsewhere, or remove {path} yourself",
+            )
 
     def _refused(self, error: OSError) -> ReportError:
         return ReportError(
@@ -125,12 +128,15 @@ class Folder:
         )
 
 
-def _entries(path: Path) -> Iterator[Path]:
-    yield from path.iterdir() if path.is_dir() and not path.is_symlink() else (path,)
+def _foreign(path: Path) -> Path | None:
+    """A file in a folder that no report wrote, or what is there instead of a folder."""
+    if path.is_symlink() or not path.is_dir():
+        return path
+    return next((file for file in sorted(path.iterdir()) if not _ours(file)), None)
 
 
 def _ours(file: Path) -> bool:
-    if _NAME.fullmatch(file.name) is None or not file.is_file():
+    if _NAME.fullmatch(file.name) is None or file.is_symlink() or not file.is_file():
         return False
     with file.open("rb") as opened:
         start = opened.read(len(_CALL))

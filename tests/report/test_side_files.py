@@ -162,10 +162,7 @@ def test_a_page_of_a_short_run_takes_the_folder_of_a_long_one_away(passing, long
 
 
 @pytest.mark.parametrize("name", ["notes.txt", "0000.js"])
-@pytest.mark.parametrize("long", [True, False])
-def test_a_folder_of_someone_else_is_not_touched(passing, tmp_path, name, long, request):
-    if long:
-        request.getfixturevalue("every_run_is_long")
+def test_a_folder_of_someone_else_is_not_touched(passing, every_run_is_long, tmp_path, name):
     (tmp_path / "report-details").mkdir()
     mine = tmp_path / "report-details" / name
     mine.write_text("mine")
@@ -173,6 +170,31 @@ def test_a_folder_of_someone_else_is_not_touched(passing, tmp_path, name, long, 
         report_files.write_html(passing, tmp_path / "report.html")
     assert mine.read_text() == "mine"
     assert not (tmp_path / "report.html").exists()
+
+
+def test_a_short_run_needs_no_folder_and_leaves_one_of_someone_else_alone(failing, tmp_path):
+    mine = tmp_path / "report-details" / "notes.txt"
+    mine.parent.mkdir()
+    mine.write_text("mine")
+    assert report_files.write_html(failing, tmp_path / "report.html").exists()
+    assert mine.read_text() == "mine"
+
+
+@pytest.mark.parametrize("name", ["report-details", ".report-details.new"])
+def test_a_link_in_place_of_the_folder_is_not_followed(passing, every_run_is_long, tmp_path, name):
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "0000.js").write_text("dethroneDetails(")
+    (tmp_path / name).symlink_to(elsewhere)
+    with pytest.raises(ReportError):
+        report_files.write_html(passing, tmp_path / "report.html")
+    assert (elsewhere / "0000.js").exists()
+
+
+def test_a_disk_that_refuses_is_reported_as_such(passing, every_run_is_long, tmp_path):
+    (tmp_path / "no").write_text("")
+    with pytest.raises(ReportError, match="cannot write report-details"):
+        report_files.write_html(passing, tmp_path / "no" / "report.html")
 
 
 def test_the_page_names_its_folder_and_says_what_a_missing_one_means(long_page):
