@@ -183,10 +183,11 @@ def elections(drawn: Drawn) -> str:
         return ""
     return (
         f"  <h3>Elections {'a minute' if drawn.data['overview']['minute'] == _MINUTE_US else 'by stretch'}</h3>\n"
-        '  <canvas id="elections" class="plot" height="90" role="img" aria-label="elections a minute"></canvas>\n'
+        '  <canvas id="elections" class="plot" style="height: 90px" role="img" '
+        'aria-label="elections a minute"></canvas>\n'
         '  <h3 class="clients">Availability: share of client operations that ended ok</h3>\n'
-        '  <canvas id="availability" class="plot clients" height="90" role="img" aria-label="share of operations that '
-        'ended ok over time"></canvas>\n'
+        '  <canvas id="availability" class="plot clients" style="height: 90px" role="img" '
+        'aria-label="share of operations that ended ok over time"></canvas>\n'
     )
 
 
