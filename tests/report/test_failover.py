@@ -4,6 +4,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dethrone.harness.core.clock import MS
+from dethrone.harness.core.events import Traced
+from dethrone.harness.core.history import History
+from dethrone.harness.report import failover
 from dethrone.harness.report.failover import failovers, quantiles, summary
 
 
@@ -42,3 +45,18 @@ def test_censoring_never_makes_a_quantile_earlier(rows):
 
 def test_half_open_times_leave_the_median_open():
     assert quantiles([1, None, None], [5, 5, 5]).median is None
+
+
+def test_an_election_that_is_written_down_late_still_finds_the_first_write_after_it(passing):
+    """A node's trace may arrive after what clients saw of it."""
+    events = list(passing.history)
+    late = [event for event in events if type(event) is Traced and event.name == "elected"]
+    rest = [event for event in events if event not in late]
+    moved = History([*rest[:-1], *late, rest[-1]])
+    assert [row.first_write for row in failovers(moved)] == [row.first_write for row in failovers(passing.history)]
+
+
+def test_writes_are_forgotten_once_no_election_can_need_them(passing, monkeypatch):
+    expected = failovers(passing.history)
+    monkeypatch.setattr(failover, "_ACKS_MAX", 20)
+    assert failovers(passing.history) == expected

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import msgspec
 
-from dethrone.harness.core.clock import SECOND, Span
+from dethrone.harness.core.clock import MS, SECOND, Span
 from dethrone.harness.core.events import Noise
+from dethrone.harness.core.history import History
 from dethrone.harness.report import page_data
 from dethrone.harness.report.html import sections
+from dethrone.harness.report.noise_figures import LONGEST_MAX
 from dethrone.harness.report.rundir import read_run
 from tests.report import synthetic
 
@@ -44,3 +46,19 @@ def test_a_history_that_declares_nothing_says_so(tmp_path):
 def test_virtual_time_needs_no_source(tmp_path):
     page = shown(tmp_path, {"host": "", "kind": "sources", "detail": {"virtual": True}})
     assert "no machine disturbs the hosts" in page
+
+
+def test_of_many_disturbances_the_longest_are_drawn_and_all_are_counted(passing):
+    many = [
+        Noise(seq=0, t=0, span=Span(0, n * MS), host="n1", kind="stall", value_ns=(-1) ** n * n * MS)
+        for n in range(10 * LONGEST_MAX)
+    ]
+    events = [*passing.history][:1] + many
+    events = [msgspec.structs.replace(event, seq=seq) for seq, event in enumerate(events)]
+    drawn = page_data.drawn(msgspec.structs.replace(passing, history=History(events)))
+    assert drawn.data["caps"] == [
+        {"what": "disturbances by the machine", "shown": LONGEST_MAX, "total": 10 * LONGEST_MAX}
+    ]
+    assert min(hi for _, hi, *_ in drawn.data["noise"]) == 9 * LONGEST_MAX * 1000
+    assert drawn.noise.figures["n1", "stall"].count == 10 * LONGEST_MAX
+    assert drawn.noise.figures["n1", "stall"].event.value_ns == -(10 * LONGEST_MAX - 1) * MS
