@@ -78,6 +78,7 @@ def _whole(fold: PageFold, first: str | None) -> dict[str, Any]:
             lanes[lane]["roles"].append([lo, hi, known, *rest])
     for _, (lane, *trouble) in fold.details.items("troubles"):
         lanes[lane]["troubles"].append(trouble)
+    _late(fold, caps)
     return {
         **_named(fold),
         "lanes": lanes,
@@ -103,9 +104,7 @@ def _overview(fold: PageFold, folder: Folder, first: str | None) -> dict[str, An
     minute, elections, marks, total = view.elections(end, fold.marks.counts)
     if len(marks) < total:
         caps.append({"what": "elections of the whole run (all in its details)", "shown": len(marks), "total": total})
-    if fold.roles.late:
-        late = fold.roles.late
-        caps.append({"what": "reports of roles (the others came too late)", "shown": 0, "total": late})
+    _late(fold, caps)
     return {
         **_named(fold),
         "lanes": [{"node": node, "roles": [], "troubles": troubles[lane]} for lane, node in enumerate(fold.nodes)],
@@ -195,6 +194,11 @@ def _bounded(proofs: list[dict[str, Any]], caps: list[dict[str, Any]]) -> list[d
     caps.append({"what": "events that prove findings", "shown": PROOFS_MAX, "total": len(proofs)})
     kept = sorted(proofs, key=lambda row: row["excused"])[:PROOFS_MAX]
     return sorted(kept, key=lambda row: (row["t"], row["seq"]))
+
+
+def _late(fold: PageFold, caps: list[dict[str, Any]]) -> None:
+    if fold.roles.late:
+        caps.append({"what": "reports of roles that came too late", "shown": 0, "total": fold.roles.late})
 
 
 def _merged_faults(fold: PageFold) -> list[list[Any]]:
