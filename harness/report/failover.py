@@ -62,11 +62,13 @@ class Quantiles(msgspec.Struct, frozen=True, kw_only=True):
 def failovers(history: History) -> list[Failover]:
     """All faults in force whose victims include the leader of that moment, in order."""
     marks, fold = MarkFold(), FailoverFold()
+    end: Ns = 0
     for event in history:
         for source, mark in marks.add(event):
             fold.mark(source, mark)
         fold.add(event)
-    return fold.rows(marks, end=history.events[-1].t)
+        end = event.t
+    return fold.rows(marks, end=end)
 
 
 class FailoverFold:

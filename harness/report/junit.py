@@ -54,7 +54,7 @@ def document(name: str, suites: Iterable[ET.Element]) -> str:
 
 def _suite(suite: Suite) -> ET.Element:
     verdicts = suite.judgement.verdicts if suite.judgement else ()
-    seconds = f"{suite.files.history.events[-1].t / 1e9:.3f}" if suite.files and len(suite.files.history) else "0"
+    seconds = f"{suite.files.history.at(-1).t / 1e9:.3f}" if suite.files and len(suite.files.history) else "0"
     element = ET.Element("testsuite", name=clean(suite.name), time=seconds)
     if suite.judgement is not None and announced(suite.judgement):
         excused = ET.SubElement(ET.SubElement(element, "properties"), "property", name="excused")
