@@ -16,7 +16,8 @@ import pytest
 
 from dethrone.harness.core.events import FaultEvent, Invoke, Traced
 from dethrone.harness.core.history import History
-from dethrone.harness.report import html, page_data, report_files, side_files
+from dethrone.harness.core.long_history import LongHistory, Part
+from dethrone.harness.report import html, page_data, report_files, screens, side_files
 from dethrone.harness.report.side_files import Folder, ReportError
 from tests.report.test_html import HOSTILE, shape
 
@@ -276,6 +277,16 @@ def test_marks_that_a_witness_says_better_are_not_drawn(passing, every_run_is_lo
     *_, state = in_node(page, ["show", t - 1_000_000, t + 1_000_000], ["load"], ["state"])
     assert words[0].seq not in {mark[4] for mark in state["marks"]}
     assert words[1].seq in {mark[4] for mark in state["marks"]}
+
+
+def test_reports_of_a_history_that_stays_on_disk_leave_it_there(passing, failing, tmp_path):
+    for files in (passing, failing):
+        events = list(files.history)
+        long = LongHistory((Part(0, len(events), events, ""),), lambda: pytest.fail("it was read into memory"))
+        on_disk = msgspec.structs.replace(files, directory=tmp_path, history=long)
+        page = report_files.write_run(on_disk)
+        assert page.read_text() == html.render(files)
+        assert screens.failover_lines(on_disk) == screens.failover_lines(files)
 
 
 def test_a_folder_holds_its_page_name(tmp_path):
