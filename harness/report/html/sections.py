@@ -225,7 +225,7 @@ def failover(files: RunFiles, drawn: Drawn) -> str:
         for name, q in figures.items()
     ]
     return (
-        '<section id="failover"><h2>Failover</h2>'
+        f'<section id="failover"{_deferred(drawn)}><h2>Failover</h2>'
         '<p class="hint">From a fault in force on the leader to the first candidate, the next election and the first '
         "write acknowledged after it. “open”: the next fault or heal came first; such times are censored, not dropped "
         "(Kaplan–Meier quantiles).</p>"
@@ -241,6 +241,11 @@ def failover(files: RunFiles, drawn: Drawn) -> str:
         )
         + "</section>"
     )
+
+
+def _deferred(drawn: Drawn) -> str:
+    """Tables of hundreds of rows are laid out once they come into view: a page of a long run opens at once."""
+    return ' style="content-visibility: auto; contain-intrinsic-size: auto 8000px"' if drawn.long else ""
 
 
 def _omitted(count: int, which: str) -> str:
@@ -281,7 +286,8 @@ def faults(files: RunFiles, drawn: Drawn) -> str:
     ]
     body = _table(headers, rows, numbers=()) if rows else '<p class="hint">0 faults were planned.</p>'
     omitted = _omitted(len(found) - len(kept), "those that were installed and healed, the last ones first")
-    return f'<section id="faults"><h2>Faults, planned and realised</h2>{omitted}{body}</section>'
+    head = f'<section id="faults"{_deferred(drawn)}><h2>Faults, planned and realised</h2>'
+    return f"{head}{omitted}{body}</section>"
 
 
 def _as_planned(row: Mapping[str, Any] | None) -> bool:
