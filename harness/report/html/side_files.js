@@ -91,5 +91,5 @@ register("availability", {
   },
 });
 
-if (!CLIENTS) for (const element of document.querySelectorAll(".clients")) element.hidden = true;
+if (!CLIENTS) for (const element of document.querySelectorAll(".clients")) element.style.display = "none";
 if (D.details.files.length) askFile(0); // is the folder there?
