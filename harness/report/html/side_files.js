@@ -1,5 +1,5 @@
 // Side files of a long run: loaded where the window is short enough, and what only its overview draws.
-const loadedFiles = new Map(), askedFiles = new Set(), KEPT_FILES = 48;
+const loadedFiles = new Map(), askedFiles = new Set(), KEPT_FILES = 48, NO_FILES = " · overview: the folder of the details is missing";
 let filesTimer = 0, assembled = null, filesMissing = false;
 
 function loseFiles() {
@@ -30,7 +30,7 @@ choose = () => {
   const needed = neededFiles(D.details.files, view.lo, view.hi);
   clearTimeout(filesTimer);
   note = "";
-  if (needed.length > FILES_MAX) note = " · overview: zoom in for details";
+  if (needed.length > FILES_MAX) note = filesMissing ? NO_FILES : " · overview: zoom in for details";
   else if (needed.every((number) => loadedFiles.has(number))) {
     const key = needed.join();
     if (!assembled || assembled.key !== key) {
@@ -39,7 +39,7 @@ choose = () => {
     }
     if (S !== assembled.data) take(assembled.data);
     return;
-  } else if (filesMissing) note = " · overview: the folder of the details is missing";
+  } else if (filesMissing) note = NO_FILES;
   else {
     note = " · overview: details are being loaded";
     filesTimer = setTimeout(() => needed.forEach(askFile), 100);
