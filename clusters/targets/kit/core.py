@@ -53,6 +53,8 @@ class KitNode:
     term: int = 0
     role: str = ""
 
+    __slots__ = ("counters", "halted", "mono", "out", "overdue_at", "rng", "token", "wall")
+
     def __init__(self) -> None:
         self.mono: Ns = 0
         self.wall: Ns = 0

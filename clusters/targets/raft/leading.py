@@ -20,6 +20,8 @@ FAR: Ns = 1 << 62
 class PreRound:
     """An open pre-vote round: who granted, who refused."""
 
+    __slots__ = ("granted", "no", "refused", "req_term")
+
     def __init__(self, req_term: int, no: int) -> None:
         self.req_term = req_term
         self.no = no
@@ -29,6 +31,18 @@ class PreRound:
 
 class Progress:
     """What a leader knows of one peer's log, and of when it last answered."""
+
+    __slots__ = (
+        "acked_at",
+        "acked_lease",
+        "acked_seq",
+        "inflight_at",
+        "inflight_to",
+        "leave_seq",
+        "leaving",
+        "match",
+        "next",
+    )
 
     def __init__(self, next_index: int) -> None:
         self.next = next_index
@@ -82,6 +96,29 @@ class Change:
 
 class Leading:
     """What exists only while leading; gone with it."""
+
+    __slots__ = (
+        "change",
+        "early",
+        "handover",
+        "lease_checked",
+        "lease_checked_at",
+        "lease_disabled",
+        "lease_shown",
+        "own_first",
+        "own_term_committed",
+        "progress",
+        "read_seq",
+        "reads",
+        "rounds",
+        "rounds_lease",
+        "seq",
+        "since",
+        "stuck",
+        "tick_due",
+        "ticked",
+        "writes",
+    )
 
     def __init__(self, since: Ns, own_first: int) -> None:
         self.since = since

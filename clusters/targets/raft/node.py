@@ -32,6 +32,46 @@ ELECTION, HEARTBEAT, RETRY, TRANSFER = "election", "heartbeat", "retry", "transf
 class Node(KitNode):
     """One node."""
 
+    __slots__ = (
+        "answered",
+        "applied",
+        "armed",
+        "booted_at",
+        "campaigned_term",
+        "commit",
+        "config",
+        "config_index",
+        "contact",
+        "contact_on_send",
+        "deadline",
+        "disk_pending",
+        "durable",
+        "election_wall",
+        "electorate",
+        "force",
+        "knobs",
+        "leader",
+        "leading",
+        "lease_wall",
+        "log",
+        "machine",
+        "me",
+        "peers",
+        "reset_at",
+        "role",
+        "round",
+        "round_no",
+        "rules",
+        "self_vote_token",
+        "term",
+        "timeout_min",
+        "vote_mark",
+        "voted_for",
+        "voters",
+        "votes",
+        "votes_in_flight",
+    )
+
     def __init__(self, me: str, members: tuple[str, ...], knobs: RaftKnobs, rules: Rules) -> None:
         super().__init__()
         self.me = me
