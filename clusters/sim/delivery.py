@@ -194,12 +194,14 @@ class Delivering(Storing):
         A process that is to die within the effects of a step does so behind some of them.
         """
         effects = out
-        # A tick waits for nothing, even behind held effects.
-        if self._barred and not admitted and (len(out) > 1 or type(out[0]) is not SetTimer or self._dying is not None):
-            effects, admitted = self._admitted(out), True
-        dying = self._dying if effects else None
-        if dying is not None:
-            effects = effects[: self.chance.below(len(effects) + 1)]
+        dying = None
+        if self._barred:
+            # A tick waits for nothing, even behind held effects.
+            if not admitted and (len(out) > 1 or type(out[0]) is not SetTimer or self._dying is not None):
+                effects, admitted = self._admitted(out), True
+            dying = self._dying if effects else None
+            if dying is not None:
+                effects = effects[: self.chance.below(len(effects) + 1)]
         line, links = self._line, self.links
         effect: Any
         for effect in effects:

@@ -16,6 +16,9 @@ from dethrone.harness.core.hoststate import LinkQuality
 
 Entry = tuple[Ns, int, Callable[..., None], Any, Any]
 
+LAST = 1 << 62
+"""The order of what comes after all events of its moment."""
+
 
 class Timeline:
     """The event heap. ``now`` is the moment of the event under way; entries are (at, order, call, one, two)."""

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from heapq import heappop
+from heapq import heappop, heappush
 from typing import Any
 
 from dethrone.clusters.sim.building import Build, Ears
 from dethrone.clusters.sim.chance import uniform
 from dethrone.clusters.sim.clients import CLIENT, Clients, Observer
 from dethrone.clusters.sim.clock import EPOCH_NS
-from dethrone.clusters.sim.links import Timeline
+from dethrone.clusters.sim.links import LAST, Timeline
 from dethrone.clusters.sim.network import Network
 from dethrone.clusters.sim.node import SimNode
 from dethrone.clusters.sim.settings import read
@@ -69,6 +69,7 @@ class SimWorld:
         self._told: deque[tuple[Ns, Happening]] = deque()
         """Reports of agents and of the observer, by the moment at which the harness gets them."""
         self._urgent = False
+        self._waits = 0
         self.eager = False
         """Return from ``wait`` at every observation, too (else they come together with the next other event)."""
         target, typed = system.target(), system.typed(plan.knobs, profile=plan.profile)
@@ -140,13 +141,17 @@ class SimWorld:
         """What happens next; moves the clock to it, or to ``until`` if nothing does."""
         line = self._line
         heap = line.heap
+        self._waits += 1
+        heappush(heap, (max(line.now, until), LAST, self._waited, self._waits, None))
         while not self._urgent:
-            if not heap or heap[0][0] > until:
-                line.now = max(line.now, until)
-                break
             line.now, _, call, one, two = heappop(heap)
             call(one, two)
         return self._take()
+
+    def _waited(self, number: int, _: None) -> None:
+        """The time of a wait is over; it may have ended sooner."""
+        if number == self._waits:
+            self._urgent = True
 
     def logs(self) -> Mapping[str, bytes]:
         """What crashed cores left."""

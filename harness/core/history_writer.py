@@ -14,6 +14,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterable
+from operator import attrgetter
 from pathlib import Path
 
 import msgspec
@@ -25,6 +26,7 @@ from dethrone.harness.core.history import BLOCK_EVENTS, LineDigest, line_of
 from dethrone.harness.core.history_files import SEGMENT_EVENTS, lines_path
 
 _ENCODER = msgspec.json.Encoder()
+_SEQ = attrgetter("seq")
 SEALER = (sys.executable, "-P", "-m", "dethrone.harness.core.history_files")
 
 
@@ -61,7 +63,7 @@ class HistoryWriter:
         if not batch:
             return
         first, end = self.count, self.count + len(batch)
-        if [event.seq for event in batch] != list(range(first, end)):
+        if list(map(_SEQ, batch)) != list(range(first, end)):
             wrong, due = next((event.seq, due) for due, event in enumerate(batch, first) if event.seq != due)
             raise ValueError(f"event seq {wrong} where {due} was expected")
         while self.count < end:
