@@ -53,7 +53,7 @@ class KitNode:
     term: int = 0
     role: str = ""
 
-    __slots__ = ("counters", "halted", "mono", "out", "overdue_at", "rng", "token", "wall")
+    __slots__ = ("counters", "halted", "mono", "out", "overdue_at", "rng", "token", "unsettled", "wall")
 
     def __init__(self) -> None:
         self.mono: Ns = 0
@@ -64,6 +64,8 @@ class KitNode:
         self.token = 0
         self.overdue_at: Ns = FAR
         """From when on ``KitCore.late`` comes before any event."""
+        self.unsettled = True
+        """Whether ``KitCore.settle`` follows on an event; a core that knows when it has nothing to do says so here."""
         self.counters: dict[str, int] = {}
 
     def send(self, to: str, body: Any) -> None:
@@ -168,7 +170,7 @@ class KitCore(Generic[N]):
             on_timer(self.node)
 
     def settle(self) -> None:
-        """The last step of every event."""
+        """The last step of every event, if its node is ``unsettled``."""
 
     # --- what the shells call -------------------------------------------------------------------------------------
 
@@ -191,7 +193,7 @@ class KitCore(Generic[N]):
             self.load(disk)
         except Unreadable as error:
             n.halt(f"unreadable: {error}")
-        if not n.halted:
+        if n.unsettled and not n.halted:
             self.settle()
 
     def hear(self, src: str, body: Any, mono: Ns, wall: Ns, out: list[Effect]) -> None:
@@ -209,7 +211,8 @@ class KitCore(Generic[N]):
         except self.ILLEGAL as error:
             self._illegal(error)
             return
-        self.settle()
+        if n.unsettled:
+            self.settle()
 
     def ring(self, timer: str, mono: Ns, wall: Ns, out: list[Effect]) -> None:
         """Handle a timer that is due."""
@@ -226,7 +229,8 @@ class KitCore(Generic[N]):
         except self.ILLEGAL as error:
             self._illegal(error)
             return
-        self.settle()
+        if n.unsettled:
+            self.settle()
 
     def handle(self, event: CoreEvent, now: Clocks, rng: Rng, out: list[Effect]) -> None:
         """Handle one event."""
@@ -253,7 +257,8 @@ class KitCore(Generic[N]):
         except self.ILLEGAL as error:
             self._illegal(error)
             return
-        self.settle()
+        if n.unsettled:
+            self.settle()
 
     def _illegal(self, error: Exception) -> None:
         self.violation({"what": str(error)})

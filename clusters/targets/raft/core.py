@@ -97,10 +97,9 @@ class RaftCore(KitCore[Node]):
     def settle(self) -> None:
         """Term or vote changed: the one write of both."""
         n = self.node
-        if n.vote_mark >= 0:
-            n.write_vote()
-            if not n.knobs.persist and n.role == CANDIDATE and n.me not in n.votes:
-                on_own_vote(n)
+        n.write_vote()
+        if not n.knobs.persist and n.role == CANDIDATE and n.me not in n.votes:
+            on_own_vote(n)
 
 
 def _load(n: Node, disk: DiskImage) -> HardState:

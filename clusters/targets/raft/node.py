@@ -113,7 +113,9 @@ class Node(KitNode):
         self.campaigned_term = 0
         self.force = False
 
-        self.vote_mark = -1
+        self.vote_mark = 0
+        """Where among the effects the term or the vote first changed; holds while ``unsettled``."""
+        self.unsettled = False
         self.self_vote_token = 0
         self.durable = HardState()
         """The term and vote that are known to be on disk."""
@@ -126,7 +128,8 @@ class Node(KitNode):
 
     def touch_vote(self) -> None:
         """Term or vote changed: everything that leaves from here on in this event waits for the disk."""
-        if self.vote_mark < 0:
+        if not self.unsettled:
+            self.unsettled = True
             self.vote_mark = len(self.out)
 
     def adopt(self, term: int, why: str) -> None:
@@ -289,7 +292,7 @@ class Node(KitNode):
 
     def write_vote(self) -> None:
         """Put the one write of term and vote, and its barrier, where they first changed in this event."""
-        mark, self.vote_mark = self.vote_mark, -1
+        mark, self.unsettled = self.vote_mark, False
         state = HardState(self.term, self.voted_for)
         if not self.knobs.persist:
             self.durable = state

@@ -89,7 +89,7 @@ class ClientOperations:
                 self._reads[op] = key_of(event)
             self._outbox.act(w.InvokeOp(op, thread, plan, self._asked.op_timeout_ns))
 
-    def returned(self, done: w.OpDone) -> None:
+    def returned(self, _now: Ns, done: w.OpDone) -> None:
         """An operation ended, or its outcome stays unknown."""
         outcome = done.outcome
         value = outcome.value

@@ -97,6 +97,16 @@ class Director:
         self._virtual = isinstance(draft.backend, w.VirtualBackend)
         self._heal_tries = 0
         self._not_healed = False
+        self._handlers: Mapping[type, Callable[[Ns, Any], None]] = {
+            w.Polled: self._nodes.polled,
+            w.OpDone: self._operations.returned,
+            w.HostSaid: self._host_said,
+            w.Traces: self._traces.simulated,
+            w.ConvergeDone: self._converged,
+            w.Stalled: self._stalled,
+            w.Stop: self._stop,
+            w.Broken: self._broken,
+        }
         self.on_warm: Callable[[Plan], None] = _ignore
         self.tick_ns: Ns = TICK_NS
         """The longest time between two steps."""
@@ -119,8 +129,9 @@ class Director:
 
     def step(self, now: Ns, happenings: Sequence[w.Happening]) -> tuple[list[AnyEvent], list[w.Action]]:
         """Everything that follows from these happenings and this moment."""
+        handlers = self._handlers
         for happening in happenings:
-            self._HANDLERS[type(happening)](self, now, happening)
+            handlers[type(happening)](now, happening)
         if not self.done:
             self._move(now)
             self._invoke(now)
@@ -182,15 +193,6 @@ class Director:
         return {**self._operations.counts, "observed": self._nodes.observed, **self._traces.counts}
 
     # --- happenings -------------------------------------------------------------------------------------------
-
-    def _polled(self, now: Ns, polled: w.Polled) -> None:
-        self._nodes.polled(now, polled)
-
-    def _op_done(self, _now: Ns, done: w.OpDone) -> None:
-        self._operations.returned(done)
-
-    def _traced(self, now: Ns, traces: w.Traces) -> None:
-        self._traces.simulated(now, traces)
 
     def _host_said(self, now: Ns, said: w.HostSaid) -> None:
         news = said.news
@@ -431,20 +433,6 @@ class Director:
 
     def _write(self, event_type: type[Any], t: Ns, /, **fields: Any) -> None:
         self._outbox.write(event_type, t, **fields)
-
-    _HANDLERS: Mapping[type, Callable[[Director, Ns, Any], None]] = {}
-
-
-Director._HANDLERS = {  # noqa: SLF001 - the table of the class' own methods
-    w.Polled: Director._polled,  # noqa: SLF001
-    w.OpDone: Director._op_done,  # noqa: SLF001
-    w.HostSaid: Director._host_said,  # noqa: SLF001
-    w.Traces: Director._traced,  # noqa: SLF001
-    w.ConvergeDone: Director._converged,  # noqa: SLF001
-    w.Stalled: Director._stalled,  # noqa: SLF001
-    w.Stop: Director._stop,  # noqa: SLF001
-    w.Broken: Director._broken,  # noqa: SLF001
-}
 
 
 def _nothing_unmet(_events: Sequence[AnyEvent], _plan: Plan, _now: Ns) -> Sequence[Unmet]:
