@@ -131,6 +131,15 @@ class KitCore(Generic[N]):
     ILLEGAL: ClassVar[tuple[type[Exception], ...]] = ()
     """Raised by a handler that would break the protocol's own rules: the node halts."""
 
+    _heard: ClassVar[Mapping[type, Callable[[Any, str, Any], None]]] = {}
+    _rung: ClassVar[Mapping[str, Callable[[Any], None]]] = {}
+    """What goes straight to its handler: everything, where a core does nothing of its own in ``hears`` or ``rings``."""
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        cls._heard = cls.MESSAGES if cls.hears is KitCore.hears else {}
+        cls._rung = cls.TIMERS if cls.rings is KitCore.rings else {}
+
     # --- what a protocol gives ------------------------------------------------------------------------------------
 
     def load(self, disk: DiskImage) -> None:
@@ -207,7 +216,11 @@ class KitCore(Generic[N]):
         if mono >= n.overdue_at:
             self.late("")
         try:
-            self.hears(src, body)
+            handler = self._heard.get(type(body))
+            if handler is None:
+                self.hears(src, body)
+            else:
+                handler(n, src, body)
         except self.ILLEGAL as error:
             self._illegal(error)
             return
@@ -225,7 +238,11 @@ class KitCore(Generic[N]):
         if mono >= n.overdue_at:
             self.late(timer)
         try:
-            self.rings(timer)
+            on_timer = self._rung.get(timer)
+            if on_timer is None:
+                self.rings(timer)
+            else:
+                on_timer(n)
         except self.ILLEGAL as error:
             self._illegal(error)
             return
