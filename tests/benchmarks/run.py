@@ -18,6 +18,7 @@ BENCHES = (
     "bench_checkers",
     "bench_seen",
     "bench_sim",
+    "bench_sim --parts",
     "bench_elections",
     "bench_corpus",
     "bench_engines",

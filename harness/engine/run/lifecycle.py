@@ -126,8 +126,11 @@ class Course:
 
     def tell(self, events: list[AnyEvent]) -> None:
         """Show live views the events that are worth a line."""
-        for event in [event for event in events if type(event) in WORTH_A_LINE]:
-            self.listener.event(event)
+        if WORTH_A_LINE.isdisjoint(map(type, events)):  # as in most batches of a simulated run
+            return
+        for event in events:
+            if type(event) in WORTH_A_LINE:
+                self.listener.event(event)
 
     def _warmed(self, plan: Plan) -> None:
         """The bounds are fixed now, before the first fault; or a step was added."""
