@@ -275,13 +275,13 @@ class Observer:
                 self._answer(one, number)
                 return
             # Nothing is new, as most of the time: what `_answer` and `_ask` do, without the calls.
-            line = self._line
-            back = line.now + self._delay()
+            line, delay = self._line, self._delay
+            back = line.now + delay()
             self._said(back, Polled(node.name, Span(one.asked_at, back), one.reading))
             one.number = number = number + 1
             one.asked_at = at = one.due if one.due > back else back  # noqa: FURB136 - a call less
             one.due = at + self._interval_ns
-            heappush(line.heap, (at + self._delay(), line.order(), self._arrive, one, number))
+            heappush(line.heap, (at + delay(), line.order(), self._arrive, one, number))
             return
         self._line.at(one.asked_at + ANSWER_BOUND_NS, self._give_up, one, number)
         if not node.reachable:

@@ -203,6 +203,7 @@ class Delivering(Storing):
             if dying is not None:
                 effects = effects[: self.chance.below(len(effects) + 1)]
         line, links = self._line, self.links
+        sent, delay, order = self._sent, self._delay, line.order
         effect: Any
         for effect in effects:
             kind = type(effect)
@@ -212,15 +213,15 @@ class Delivering(Storing):
                     self._send(effect, link)
                     continue
                 body = effect.body  # ``Network.send``, spelled out: calls less for most messages of a run
-                seen = self._sent(effect.to, body)
+                seen = sent(effect.to, body)
                 if seen:
                     self._witnessed(seen)
-                at = line.now + self._delay()
+                at = line.now + delay()
                 if at < link.last:
                     at = link.last
                 else:
                     link.last = at
-                heappush(line.heap, (at, line.order(), link.arrive, link, body))
+                heappush(line.heap, (at, order(), link.arrive, link, body))
             elif kind is Note:
                 self._note(effect)
             elif kind is SetTimer:
