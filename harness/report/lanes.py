@@ -81,6 +81,8 @@ class RoleFold:
         self._nodes = {node: _Roles(node, out, gap) for node in nodes}
         self._waiting: dict[str, list[_Sighting]] = defaultdict(list)
         self._count = 0
+        self._most = SIGHTINGS_MAX
+        """Sightings that may wait; where many are too young to be drawn, more of them."""
 
     @property
     def late(self) -> int:
@@ -105,7 +107,7 @@ class RoleFold:
         if event.node in self._nodes:
             self._waiting[event.node].append(seen)
             self._count += 1
-            if self._count > SIGHTINGS_MAX:
+            if self._count > self._most:
                 self.advance(event.t)
 
     def advance(self, now: Ns) -> None:
@@ -117,6 +119,7 @@ class RoleFold:
             self._nodes[node].take(waiting[:ripe])
             del waiting[:ripe]
             self._count += len(waiting)
+        self._most = self._count + SIGHTINGS_MAX
 
     def finish(self, end: Ns) -> None:
         """There is no more: the history ends at ``end``."""
