@@ -33,11 +33,11 @@ from dataclasses import dataclass, field
 
 from dethrone.checkers.base import Base
 from dethrone.checkers.excuses import excuses
-from dethrone.checkers.facts import VOTES, groups, in_group
+from dethrone.checkers.facts import groups, in_group
 from dethrone.checkers.graph import bits
 from dethrone.checkers.liveness_windows import Window, windows
 from dethrone.checkers.noise import Disturbance, certain, disturbance, unknown_by_noise
-from dethrone.checkers.rounds import STEPS, contests, steps, worn_out
+from dethrone.checkers.rounds import OWN_VOTES, STEPS, contests, steps, worn_out
 from dethrone.checkers.traces import traces
 from dethrone.harness.core.duration import show_duration
 from dethrone.harness.core.events import Traced
@@ -67,7 +67,7 @@ class NoLivelock(Base):
     version = "2"
     kind = "liveness"
     channels = ("witness",)
-    views = (STEPS, ANSWERS, VOTES)
+    views = (STEPS, ANSWERS, OWN_VOTES)
 
     def examine(self, history: History, promise: Promise, plan: Plan) -> Verdict:
         """The verdict."""

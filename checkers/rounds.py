@@ -12,8 +12,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from dethrone.checkers.facts import VOTES, elections
-from dethrone.checkers.traces import reporters, traces
+from dethrone.checkers.facts import elections
+from dethrone.checkers.traces import traces
 from dethrone.harness.core.clock import MS, Ns
 from dethrone.harness.core.events import Traced
 from dethrone.harness.core.history import History, per_history
@@ -29,6 +29,7 @@ STEPS = traces(
     "prevote_started", "prevote_result", "leader_seen", "fsync_slow", "elected", "acked", "vote", once="acked"
 )
 """What ``steps`` reads."""
+OWN_VOTES = traces("vote")
 
 
 def steps(node: str, events: Iterable[Traced], *, late: bool = False) -> Iterator[tuple[Traced, bool]]:
@@ -100,13 +101,10 @@ class Contest:
 def contests(history: History) -> Mapping[str, Sequence[Contest]]:
     """Group → its terms in which nodes stood."""
     stood: dict[tuple[str, int], dict[str, list[Traced]]] = {}
-    own: dict[tuple[str, str], list[Traced]] = defaultdict(list)
-    for event in VOTES(history):
-        if stands(event, event.node):
-            own[event.group, event.node].append(event)
-    for group, node in reporters(history):
-        for event in own[group, node]:
-            stood.setdefault((group, event.term), {}).setdefault(node, []).append(event)
+    for (group, node), events in OWN_VOTES(history).items():
+        for event in events:
+            if stands(event, node):
+                stood.setdefault((group, event.term), {}).setdefault(node, []).append(event)
     won = {(fact.group, fact.term) for fact in elections(history)}
     found: dict[str, list[Contest]] = defaultdict(list)
     for (group, term), who in stood.items():

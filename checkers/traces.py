@@ -10,6 +10,7 @@ import functools
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
+from operator import attrgetter
 
 import numpy as np
 
@@ -34,8 +35,8 @@ class _Named:
         self._found += events if self._kept is None else filter(self._kept, events)
 
     def done(self) -> Sequence[Traced]:
-        """All parts."""
-        return self._found
+        """All parts, in file order."""
+        return sorted(self._found, key=attrgetter("seq"))
 
 
 @functools.cache

@@ -23,6 +23,8 @@ ELECTIONS_MAX = 2_000
 
 _S = 1_000_000
 """µs of a second."""
+SECONDS_MAX = 4_000_000
+"""Seconds of a run that are drawn; a history that names later ones is damaged, or not ours."""
 _WORDS_MAX = 64
 _MINUTE = 60
 
@@ -42,7 +44,7 @@ class Overview:
     def operation(self, t: Ns, status: int, took: Ns) -> None:
         """An operation ended."""
         second = t // SECOND
-        if second < 0:
+        if not 0 <= second < SECONDS_MAX:
             return
         while len(self.rate) <= second:
             self.rate.append([0, 0, 0, 0, 0])
@@ -58,7 +60,7 @@ class Overview:
             key = (lane, role, "")  # no system has as many words; a broken one may
         seconds = self._roles.setdefault(key, array("l"))
         terms = self._terms[lane]
-        lo, hi = max(0, span.lo // US), max(0, span.hi // US)
+        lo, hi = (min(max(0, at // US), SECONDS_MAX * _S - 1) for at in (span.lo, span.hi))
         last = max(hi - 1, lo) // _S
         for filled, empty in ((seconds, 0), (terms, 0)):
             filled.extend([empty] * (last + 1 - len(filled)))
@@ -85,7 +87,7 @@ class Overview:
     @staticmethod
     def width(end: Ns, *, most: int = BUCKETS_MAX, unit: int = 1) -> int:
         """Seconds of a bucket, a multiple of ``unit``."""
-        return -(-(end // SECOND + 1) // (most * unit)) * unit
+        return -(-_seconds(end) // (most * unit)) * unit
 
     def roles(self, lane: int, end: Ns, leads: int, decided: Callable[[int, str], int]) -> list[int]:
         """Per bucket, one after another: percent of it in which the node led, its class the rest of the time (-1: not
@@ -97,7 +99,7 @@ class Overview:
         for (of, role, word), seconds in self._roles.items():
             if of == lane:
                 spans[decided(role, word)].append(seconds)
-        for start in range(0, end // SECOND + 1, width):
+        for start in range(0, _seconds(end), width):
             times = {kind: sum(sum(one[start : start + width]) for one in many) for kind, many in spans.items()}
             led = times.pop(leads, 0)
             share = max(1, led * 100 // (width * _S)) if led else 0
@@ -147,7 +149,7 @@ class Elections:
 
     def add(self, t: Ns, key: Any, row: Any) -> None:
         """One more."""
-        second = max(0, t // SECOND)
+        second = min(max(0, t // SECOND), SECONDS_MAX - 1)
         self.seconds.extend([0] * (second + 1 - len(self.seconds)))
         self.seconds[second] += 1
         if self._count % self._every == 0:
@@ -158,7 +160,7 @@ class Elections:
 
     def padded(self, end: Ns) -> list[int]:
         """Each second of the run."""
-        whole = end // SECOND + 1
+        whole = _seconds(end)
         return [*self.seconds[:whole], *[0] * (whole - len(self.seconds))]
 
 
@@ -191,4 +193,9 @@ def _merged(spans: Iterable[list[Any]], gap: int) -> list[list[Any]]:
 
 
 def _parts(values: Sequence[Any], width: int, end: Ns) -> list[Sequence[Any]]:
-    return [values[start : start + width] for start in range(0, end // SECOND + 1, width)]
+    return [values[start : start + width] for start in range(0, _seconds(end), width)]
+
+
+def _seconds(end: Ns) -> int:
+    """Seconds of a run that ends then, the last one begun."""
+    return min(end // SECOND + 1, SECONDS_MAX)

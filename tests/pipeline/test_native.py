@@ -8,9 +8,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from dethrone.checkers.base import WRITES
-from dethrone.checkers.facts import elections, named, votes
+from dethrone.checkers.facts import elections, votes
 from dethrone.checkers.failover import CAMPAIGNS, STAGES, _stages, exposure, split_votes
 from dethrone.checkers.failover import ROUNDS as CHECKERS_ROUNDS
+from dethrone.checkers.traces import named
 from dethrone.harness.core.clock import MS, Span
 from dethrone.harness.core.events import SCHEMA, Begin, End, FaultEvent, Invoke, Mark, Observed, Return, Silent, Traced
 from dethrone.harness.core.history import History
@@ -182,7 +183,7 @@ def test_elections_are_those_of_the_checkers(tables, histories):
 def test_votes_and_rounds_of_an_election(tables, histories):
     seen = Counter()
     for run, history in histories.items():
-        stood = [event for name in CHECKERS_ROUNDS for event in named(history).get(name, ())]
+        stood = [event for name in CHECKERS_ROUNDS for event in named(name)(history)]
         won = sorted({(one.group, one.term) for one in elections(history)})
         for row in tables["elections"][run]:
             before = max((term for group, term in won if group == row["group"] and term < row["term"]), default=0)

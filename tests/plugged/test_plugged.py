@@ -27,8 +27,9 @@ from dethrone.harness.core.interfaces import BackendTraits
 from dethrone.harness.engine.run.options import RunOptions
 from dethrone.harness.engine.run.planning import draft
 from dethrone.harness.engine.run.rehearsal import rehearse
-from dethrone.harness.report import page_data, words
-from dethrone.harness.report.lanes import trouble_spans
+from dethrone.harness.report import words
+from dethrone.harness.report.page_fold import PageFold
+from dethrone.harness.report.side_files import Details
 
 SITE = Path(__file__).parent / "site"
 NODES = ("n1", "n2", "n3", "n4", "n5")
@@ -142,9 +143,12 @@ def test_reports_and_lists_have_its_words(run):
     event = deafened(run.history)
     deaf = ", ".join(event.after.suffered.cuts)
     assert words.state(event.after) == f"deafen: deaf to the odd peers {deaf}"
-    lanes = trouble_spans(run.history, run.plan.nodes)[event.host]
-    assert next(span.text for span in lanes if span.kind == "deafen").startswith("deafen: deaf to")
-    rows = page_data.faults(run.history)
+    fold = PageFold(run.plan.nodes, run.plan, Details(None), {})
+    for one in run.history:
+        fold.add(one)
+    fold.finish()
+    assert "deafen: deaf to" in repr(fold.details.items("troubles"))
+    rows = list(fold.faults.values())
     assert rows[0]["text"].startswith("deafen of n")
     assert rows[0]["color"] == "other"
     heading, table = listed_faults()
