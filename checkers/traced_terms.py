@@ -15,7 +15,7 @@ import numpy as np
 
 from dethrone.checkers.traces import Who, collect
 from dethrone.harness.core.chunks import Chunk, by_node
-from dethrone.harness.core.columns import Bools, changes
+from dethrone.harness.core.columns import changes
 from dethrone.harness.core.events import Traced
 from dethrone.harness.core.history import View
 
@@ -48,7 +48,7 @@ class _TracedTerms:
 
     def take(self, chunk: Chunk) -> None:
         """The next part."""
-        table, words = chunk.table, chunk.words.words
+        table, words = chunk.table, chunk.words
         if not len(table):
             return
         positive = table.term > 0
@@ -62,8 +62,8 @@ class _TracedTerms:
         wanted = []
         for found, among in (
             (self._core, positive & ~table.shell),
-            (self._witnessed, shell & _called(table.name, words, WITNESSED)),
-            (self._ordered, shell & _called(table.name, words, ORDERED)),
+            (self._witnessed, shell & words.among(table.name, WITNESSED)),
+            (self._ordered, shell & words.among(table.name, ORDERED)),
         ):
             for who, places in by_node(chunk, among):
                 starts = changes(table.incarnation[places], table.term[places])
@@ -76,11 +76,6 @@ class _TracedTerms:
         return TracedTerms(
             dict(self._core), dict(self._witnessed), dict(self._ordered), self._lives, self._count, self._top
         )
-
-
-def _called(names: np.ndarray, words: Sequence[str], wanted: frozenset[str]) -> Bools:
-    found: Bools = np.isin(names, [code for code, word in enumerate(words) if word in wanted])
-    return found
 
 
 traced_terms: View[TracedTerms] = View(_TracedTerms)

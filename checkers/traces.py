@@ -17,7 +17,7 @@ import numpy as np
 from dethrone.harness.core.chunks import Chunk, by_node
 from dethrone.harness.core.columns import Ints, changes
 from dethrone.harness.core.events import Traced
-from dethrone.harness.core.history import History, View
+from dethrone.harness.core.history import View
 
 Who = tuple[str, str]
 """(group, node)."""
@@ -46,19 +46,18 @@ def named(name: str, kept: Callable[[Traced], bool] | None = None) -> View[Seque
 
 
 class _Traces:
-    def __init__(self, names: frozenset[str], once: str) -> None:
+    def __init__(self, names: frozenset[str] | None, once: str = "") -> None:
         self._names, self._once = names, once
+        """The names of the events, None: all; and the one of which the first in a row is enough."""
         self._found: dict[Who, list[Traced]] = defaultdict(list)
 
     def take(self, chunk: Chunk) -> None:
         """The next part."""
         table, words = chunk.table, chunk.words.words
-        codes = [code for code, word in enumerate(words) if word in self._names]
-        if not codes:
-            return
         once = words.index(self._once) if self._once in words else -1
         wanted = []
-        for who, places in by_node(chunk, np.isin(table.name, codes)):
+        among = None if self._names is None else chunk.words.among(table.name, self._names)
+        for who, places in by_node(chunk, among):
             name = table.name[places]
             first = np.zeros(len(places), dtype=np.bool_)
             first[changes(name, table.incarnation[places], table.term[places])] = True
@@ -105,6 +104,5 @@ reporters: View[Sequence[Who]] = View(_Reporters)
 """(group, node) of all that traced anything, in order of appearance."""
 
 
-def everything(history: History) -> ByNode:
-    """(group, node) → all its events. Of a long history that needs much memory."""
-    return traces(*sorted({event.name for event in history.of(Traced)}))(history)
+everything: View[ByNode] = View(lambda: _Traces(None))
+"""(group, node) → all its events. Of a long history that needs much memory."""

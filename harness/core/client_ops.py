@@ -65,8 +65,7 @@ class Ops:
 
     def are(self, functions: Collection[str]) -> Bools:
         """Which of them do one of these."""
-        found: Bools = np.isin(self.f, [code for code, word in enumerate(self.words.words) if word in functions])
-        return found
+        return self.words.among(self.f, functions)
 
     @property
     def ok(self) -> Bools:
@@ -146,14 +145,11 @@ class _Ops:
 
     def take(self, chunk: Chunk) -> None:
         """The next part."""
-        asked, returned = chunk.asked(self._words), chunk.returned(self._words)
-        if len(asked.seq) or len(returned.seq):
-            self._parts.append((asked, returned))
+        self._parts.append((chunk.asked(self._words), chunk.returned(self._words)))
 
     def done(self) -> Ops:
         """All parts, each operation with its return."""
-        asked = [one for one, _ in self._parts] or [Asked.none()]
-        returned = [one for _, one in self._parts] or [Returned.none()]
+        asked, returned = zip(*self._parts, strict=True)
         op, seq = (np.concatenate([getattr(one, name) for one in asked]) for name in ("op", "seq"))
         returned_ops = np.concatenate([one.op for one in returned])
         ops, firsts = np.unique(returned_ops, return_index=True)

@@ -6,7 +6,7 @@ Out of scope: where they come from (``chunks``), and events of other types, of w
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any, TypeVar
@@ -44,6 +44,11 @@ class Dictionary:
         """The codes of all these words at once."""
         table = {word: self.code(word) for word in dict.fromkeys(words)}
         return np.array(list(map(table.__getitem__, words)), dtype=np.int32)
+
+    def among(self, codes: Codes, wanted: Collection[str]) -> Bools:
+        """Which of these codes stand for one of these words."""
+        found: Bools = np.isin(codes, [code for code, word in enumerate(self.words) if word in wanted])
+        return found
 
     def word(self, code: int) -> str | None:
         """The word behind a code."""

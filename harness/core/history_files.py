@@ -100,7 +100,7 @@ def _long(path: Path) -> LongHistory | None:
     try:
         parts = [part for segment in found if (part := _part(segment)) is not None]
         whole = len(parts) == len(found) and are_whole(parts)
-    except HistoryError:  # which reading event by event describes
+    except (HistoryError, OSError):  # which reading event by event describes
         return None
     return LongHistory(parts, lambda: _in_memory(path)) if whole else None
 

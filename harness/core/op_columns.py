@@ -23,11 +23,6 @@ class Asked:
     target: Codes
     values: Callable[[], Sequence[Any]]
 
-    @classmethod
-    def none(cls) -> Asked:
-        """Without any."""
-        return asked_of([], Dictionary())
-
 
 @dataclass(frozen=True, eq=False)
 class Returned:
@@ -39,11 +34,6 @@ class Returned:
     status: Codes
     node: Codes
     values: Callable[[], Sequence[Any]]
-
-    @classmethod
-    def none(cls) -> Returned:
-        """Without any."""
-        return returned_of([], Dictionary())
 
 
 def asked_of(rows: Sequence[Invoke], words: Dictionary) -> Asked:

@@ -290,7 +290,7 @@ def listed(column: Any) -> list[Any]:
     if getattr(column, "dictionary", None) is not None:
         words = [*column.dictionary.to_pylist(), None]
         return list(map(words.__getitem__, column.indices.fill_null(-1).to_numpy().tolist()))
-    if not column.null_count and hasattr(column, "to_numpy") and str(column.type) == "int64":
+    if not column.null_count and str(column.type) == "int64":
         numbers: list[Any] = column.to_numpy().tolist()
         return numbers
     values: list[Any] = column.to_pylist()
