@@ -87,7 +87,7 @@ class Overview:
     @staticmethod
     def width(end: Ns, *, most: int = BUCKETS_MAX, unit: int = 1) -> int:
         """Seconds of a bucket, a multiple of ``unit``."""
-        return -(-_seconds(end) // (most * unit)) * unit
+        return -(-length_s(end) // (most * unit)) * unit
 
     def roles(self, lane: int, end: Ns, leads: int, decided: Callable[[int, str], int]) -> list[int]:
         """Per bucket, one after another: percent of it in which the node led, its class the rest of the time (-1: not
@@ -99,7 +99,7 @@ class Overview:
         for (of, role, word), seconds in self._roles.items():
             if of == lane:
                 spans[decided(role, word)].append(seconds)
-        for start in range(0, _seconds(end), width):
+        for start in range(0, length_s(end), width):
             times = {kind: sum(sum(one[start : start + width]) for one in many) for kind, many in spans.items()}
             led = times.pop(leads, 0)
             share = max(1, led * 100 // (width * _S)) if led else 0
@@ -160,7 +160,7 @@ class Elections:
 
     def padded(self, end: Ns) -> list[int]:
         """Each second of the run."""
-        whole = _seconds(end)
+        whole = length_s(end)
         return [*self.seconds[:whole], *[0] * (whole - len(self.seconds))]
 
 
@@ -193,9 +193,9 @@ def _merged(spans: Iterable[list[Any]], gap: int) -> list[list[Any]]:
 
 
 def _parts(values: Sequence[Any], width: int, end: Ns) -> list[Sequence[Any]]:
-    return [values[start : start + width] for start in range(0, _seconds(end), width)]
+    return [values[start : start + width] for start in range(0, length_s(end), width)]
 
 
-def _seconds(end: Ns) -> int:
+def length_s(end: Ns) -> int:
     """Seconds of a run that ends then, the last one begun."""
     return min(end // SECOND + 1, SECONDS_MAX)

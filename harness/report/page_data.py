@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from dethrone.harness.core.clock import SECOND
 from dethrone.harness.core.verdict import Finding
-from dethrone.harness.report.overview import fitting, thinned
+from dethrone.harness.report.overview import fitting, length_s, thinned
 from dethrone.harness.report.page_fold import LEADS, MARK_KINDS, ROLES, STATUSES, Drawn, PageFold, us
 from dethrone.harness.report.rundir import RunFiles
 from dethrone.harness.report.side_files import Details, Folder
@@ -86,7 +85,7 @@ def _whole(fold: PageFold, first: str | None) -> dict[str, Any]:
         "faults": list(fold.faults.values()),
         "phases": fold.phases,
         "ops": _operations([row for _, row in fold.details.items("ops")], caps),
-        "rate": _per_second(fold.overview.rate, fold.now // SECOND + 1),
+        "rate": _per_second(fold.overview.rate, length_s(fold.now)),
         "noise": _noise(fold, caps),
         "proofs": proofs,
         "first": first,
