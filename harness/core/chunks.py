@@ -31,7 +31,7 @@ from dethrone.harness.core.columns import (
 )
 from dethrone.harness.core.errors import HistoryError
 from dethrone.harness.core.events import Event, Invoke, Observed, Return, Traced
-from dethrone.harness.core.op_columns import Asked, Returned, asked_of, returned_of
+from dethrone.harness.core.op_columns import Asked, Returned, Values, asked_of, returned_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -339,7 +339,7 @@ class RowChunk:
             process=self._numbers("process", mask),
             f=self._codes("name", mask, words),
             target=self._codes("node", mask, words),
-            values=lambda: _decoded(rest, rows.value_asked),
+            values=_values(rest, rows.value_asked),
         )
 
     def returned(self, words: Dictionary) -> Returned:
@@ -352,7 +352,7 @@ class RowChunk:
             op=self._numbers("op", mask),
             status=self._codes("status", mask, words),
             node=self._codes("node", mask, words),
-            values=lambda: _decoded(rest, rows.value_returned),
+            values=_values(rest, rows.value_returned),
         )
 
     @property
@@ -416,9 +416,22 @@ def decoded() -> Iterator[None]:
         raise HistoryError(f"a row is not an event: {error}") from error
 
 
-def _decoded(rest: Any, decode: Callable[[str], Any]) -> list[Any]:
-    with decoded():
-        return list(map(decode, rest.to_pylist()))
+def _values(rest: Any, decode: Callable[[str], Any]) -> Values:
+    """Of these texts the values. They wait compressed: there is one an operation, and few are ever looked at."""
+    import pyarrow as pa
+
+    sink = pa.BufferOutputStream()
+    batch = pa.record_batch({"rest": rest})
+    with pa.ipc.new_stream(sink, batch.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as stream:
+        stream.write_batch(batch)
+    packed = sink.getvalue()
+
+    def values(places: Ints | None) -> list[Any]:
+        texts = pa.ipc.open_stream(packed).read_next_batch().column("rest")
+        with decoded():
+            return list(map(decode, (texts if places is None else texts.take(_indices(places))).to_pylist()))
+
+    return values
 
 
 def _indices(places: Ints) -> Any:

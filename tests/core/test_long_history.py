@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dethrone.harness.core import history_files, store
+from dethrone.harness.core import client_ops, history_files, store
 from dethrone.harness.core.clock import SECOND
 from dethrone.harness.core.events import Begin, End, Invoke, Mark, NodeProcess, Observed, Return, Traced
 from dethrone.harness.core.history import BLOCK_EVENTS, History
@@ -81,6 +81,19 @@ def test_verdicts_and_findings_on_a_long_history_are_those_on_the_one_in_memory(
     found, expected = judge(long, plan), judge(in_memory(place), plan)
     assert found == expected
     assert found.outcome == ("pass" if variant is None else "fail")
+
+
+@pytest.mark.parametrize("variant", [None, "45-acks-after-local-append"])
+def test_operations_that_are_judged_in_batches_of_objects_lead_to_the_same_verdicts(
+    variant, sound, tmp_path, monkeypatch
+):
+    place, plan = sound if variant is None else simulated(tmp_path / "run", variant=variant)
+    expected = judge(in_memory(place), plan)
+    monkeypatch.setattr(client_ops, "BATCH_OPS", 300)
+    long = read_history(place)
+    assert len(list(client_ops.client_ops(long).batches({"append", "read"}))) > 3
+    assert judge(long, plan) == expected
+    assert judge(in_memory(place), plan) == expected
 
 
 def test_a_segment_that_is_not_sealed_yet_is_a_part_of_it(copied, sound):
