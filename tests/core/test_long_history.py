@@ -107,6 +107,30 @@ def test_a_segment_that_is_not_sealed_yet_is_a_part_of_it(copied, sound):
     assert list(long) == list(in_memory(sound[0]))
 
 
+@pytest.mark.parametrize("cut", [0, 10])
+def test_what_a_killed_run_left_is_read_from_disk_up_to_there_and_is_not_complete(cut, copied, sound):
+    last = max(copied.iterdir())
+    events = list(in_memory(sound[0]))[BLOCK_EVENTS:-500]
+    last.unlink()
+    lines = b"".join(map(history_files.line_of, events))
+    last.with_suffix(".jsonl").write_bytes(lines[: len(lines) - cut])
+    long, whole = read_history(copied), in_memory(copied)
+    assert isinstance(long, LongHistory)
+    assert list(long) == list(whole)
+    assert (long.complete, long.end, long.damage) == (False, None, whole.damage)
+    assert judge(long, sound[1]) == judge(whole, sound[1])
+
+
+def test_segments_that_a_killed_run_had_sealed_all_are_its_history(copied, sound):
+    max(copied.iterdir()).unlink()
+    shutil.copytree(copied, again := copied.with_name("again"))
+    (again / f"{BLOCK_EVENTS:012d}.jsonl").touch()
+    long = read_history(again)
+    assert isinstance(long, LongHistory)
+    assert list(long) == list(in_memory(sound[0]))[:BLOCK_EVENTS]
+    assert long.damage == in_memory(copied).damage
+
+
 def test_a_byte_that_changes_after_it_was_opened_is_found_while_it_is_read(copied, sound):
     long = read_history(copied)
     assert isinstance(long, LongHistory)
