@@ -192,7 +192,7 @@ class Reading:
 
     @classmethod
     def behind(cls, begin: Begin, count: int, blocks: Iterable[str], where: str = "") -> Reading:
-        """Reading goes on behind the first ``count`` events, which are sound and whose blocks have these digests."""
+        """Read on behind the first ``count`` events, which are sound and whose blocks have these digests."""
         reading = cls(where)
         reading.begin, reading.count = begin, count
         reading._line = reading._first = count
