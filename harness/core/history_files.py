@@ -25,7 +25,7 @@ from dethrone.harness.core.errors import HistoryError
 from dethrone.harness.core.events import End
 from dethrone.harness.core.files import open_regular
 from dethrone.harness.core.history import BLOCK_EVENTS, History, LineDigest, Reading, decode_line, line_of
-from dethrone.harness.core.long_history import LongHistory, Part, begin_of, ended, fit
+from dethrone.harness.core.long_history import LongHistory, Part, begin_of, blocks_of, ended, of_columns
 
 SEGMENT_EVENTS = BLOCK_EVENTS
 """Events of a segment; the last one has the ``end`` record besides."""
@@ -99,13 +99,14 @@ def _long(path: Path) -> LongHistory | None:
     sealed = list(itertools.takewhile(lambda segment: segment.sealed, found))
     if len(found) < 2 or not sealed:
         return None
+    paths = [segment.path for segment in sealed]
     try:
-        parts = [part for segment in sealed if (part := _part(segment)) is not None]
-        begin = begin_of(parts) if len(parts) == len(sealed) else None
-        if begin is None:
+        if len(sealed) == len(found) and (whole := of_columns(paths, lambda: _in_memory(path))) is not None:
+            return whole
+        parts = blocks_of(paths)
+        begin = begin_of(parts) if parts else None
+        if begin is None or ended(parts):
             return None
-        if ended(parts):
-            return LongHistory(parts, lambda: _in_memory(path)) if len(sealed) == len(found) and fit(parts) else None
         reading = Reading.behind(begin, sum(part.size for part in parts), [part.lines for part in parts], str(path))
         for segment in found[len(sealed) :]:
             if segment.sealed or segment.first != reading.count or reading.count % BLOCK_EVENTS:
@@ -118,11 +119,6 @@ def _long(path: Path) -> LongHistory | None:
     except (HistoryError, OSError):  # which reading event by event describes
         return None
     return LongHistory(parts, lambda: _in_memory(path), damage=reading.damage)
-
-
-def _part(segment: Segment) -> Part | None:
-    block = parquet.block_of(segment.path, segment.first)
-    return None if block is None else Part(segment.first, block.rows, segment.path, block.lines, block.groups)
 
 
 def _digest(lines: Sequence[bytes], events: Sequence[Any]) -> str:

@@ -178,6 +178,26 @@ class LongHistory(History):
         return self._whole
 
 
+def of_columns(paths: Sequence[Path], slowly: Callable[[], History]) -> LongHistory | None:
+    """The history in these files, if they are several and all of it. HistoryError: one of them cannot be read."""
+    parts = blocks_of(paths)
+    whole = len(parts) > 1 and begin_of(parts) is not None and ended(parts) and fit(parts)
+    return LongHistory(parts, slowly) if whole else None
+
+
+def blocks_of(paths: Sequence[Path]) -> list[Part]:
+    """These files of columns as parts of one history; none if they do not follow each other."""
+    parts: list[Part] = []
+    first = 0
+    for path in paths:
+        block = parquet.block_of(path, first)
+        if block is None:
+            return []
+        parts.append(Part(first, block.rows, path, block.lines, block.groups))
+        first += block.rows
+    return parts
+
+
 def begin_of(parts: Sequence[Part]) -> Begin | None:
     """The first record of these parts, if they are consecutive blocks of one history from its beginning on."""
     count = 0

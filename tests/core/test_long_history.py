@@ -8,39 +8,15 @@ from pathlib import Path
 import pytest
 
 from dethrone.harness.core import client_ops, history_files, store
-from dethrone.harness.core.clock import SECOND
 from dethrone.harness.core.events import Begin, End, Invoke, Mark, NodeProcess, Observed, Return, Traced
 from dethrone.harness.core.history import BLOCK_EVENTS, History
-from dethrone.harness.core.history_files import read_history, seal
+from dethrone.harness.core.history_files import read_history
 from dethrone.harness.core.long_history import LongHistory
 from dethrone.harness.core.plan import Plan
 from dethrone.harness.engine.run.judge import judge
-from dethrone.harness.engine.run.listener import Silence
-from dethrone.harness.engine.run.options import RunOptions
-from dethrone.harness.engine.run.planning import draft
-from dethrone.harness.engine.run.virtual_run import VirtualRun
+from tests.long_runs import simulated
 
 pytestmark = pytest.mark.slow
-
-
-def simulated(place: Path, *, variant: str | None = None) -> tuple[Path, Plan]:
-    """A run directory with a history of more than a block, as a run leaves it."""
-    options = RunOptions(
-        system="raft",
-        backend="sim",
-        seed=3,
-        time_limit_ns=75 * SECOND,
-        rate_per_s=60,
-        variant=variant,
-        faults=("partition", "kill", "pause", "clock"),
-        stop_at_first_failure=False,
-    )
-    drafted = draft(options, seed=3)
-    place.mkdir()
-    run = VirtualRun(options, drafted, place, Silence(), run_id="long", checkers={})
-    run.direct()
-    seal(place / store.HISTORY, ended=True)
-    return place / store.HISTORY, drafted.plan
 
 
 @pytest.fixture(scope="module")
