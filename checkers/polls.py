@@ -18,7 +18,7 @@ from dethrone.harness.core.events import Observed
 from dethrone.harness.core.views import Columns
 
 BLOCK = 1024
-BLOCKS_MAX = 64
+BLOCKS_MAX = 16
 """Blocks of events that stay in memory."""
 
 

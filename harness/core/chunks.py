@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 
 E = TypeVar("E", bound=Event)
 _OWN_ORDER = attrgetter("incarnation", "n")
-_SEQ = attrgetter("seq")
 _SHORT_MAX = 2**31 - 1
 
 
@@ -224,7 +223,8 @@ class RowChunk:
     def __init__(self, batch: pa.RecordBatch) -> None:
         self._batch = batch
         self._made: dict[type, Sequence[Any]] = {}
-        self._by_name: dict[str, list[Traced]] = {}
+        self._traced: dict[int, Traced] = {}
+        """Place in ``table`` → what was made of it: several views keep the same events."""
 
     def without(self, kinds: Collection[type[Event]]) -> Mapping[type, Sequence[Any]]:
         """See ``Chunk``."""
@@ -245,20 +245,16 @@ class RowChunk:
 
     def traced(self, names: Collection[str]) -> Sequence[Traced]:
         """See ``Chunk``."""
-        fresh = [name for name in names if name not in self._by_name]
-        if fresh:
-            for name in fresh:
-                self._by_name[name] = []
-            for event in self._events(np.flatnonzero(self._named(fresh) & self._all_traced), rows.TRACED):
-                self._by_name[event.name].append(event)
-        parts = [self._by_name[name] for name in names if self._by_name[name]]
-        if len(parts) < 2:
-            return parts[0] if parts else ()
-        return sorted((event for part in parts for event in part), key=_SEQ)
+        return self.traced_at(np.flatnonzero(self._named(names)[self._traced_rows]))
 
     def traced_at(self, places: Ints) -> Sequence[Traced]:
         """See ``Chunk``."""
-        return self._events(np.flatnonzero(self._all_traced)[places], rows.TRACED)
+        wanted = places.tolist()
+        fresh = [place for place in dict.fromkeys(wanted) if place not in self._traced]
+        if fresh:
+            made = self._events(self._traced_rows[fresh], rows.TRACED)
+            self._traced.update(zip(fresh, made, strict=True))
+        return [self._traced[place] for place in wanted]
 
     def notes(self, names: Collection[str], indexed: Collection[str]) -> Iterator[Note]:
         """See ``Chunk``."""
@@ -364,6 +360,11 @@ class RowChunk:
     @cached_property
     def _all_traced(self) -> Bools:
         return self._is("type", "traced")
+
+    @cached_property
+    def _traced_rows(self) -> Ints:
+        """Place in ``table`` → row."""
+        return np.flatnonzero(self._all_traced)
 
     def _is(self, column: str, word: str) -> Bools:
         coded = self._batch.column(column)
