@@ -115,6 +115,12 @@ class SeenChecker(Base):
         """The anomalies in these operations."""
         raise NotImplementedError
 
+    def see_run(self, history: History, options: ModelOptions) -> Seen:
+        """The anomalies in the operations of a run."""
+        operations = of_history(history, self.functions()).each(self.keyed)
+        seen = self.see(operations, options)
+        return msgspec.structs.replace(seen, doubts=[*operations.doubts, *seen.doubts])
+
     def options(self, promise: Promise) -> ModelOptions:
         """How operations of a run are to be read under this promise."""
         return ModelOptions(stale_reads=not promise.linearizable_reads, drift_ppm_max=promise.drift_ppm_max or 0)
@@ -162,8 +168,7 @@ class SeenChecker(Base):
             if history.complete:
                 return self.na(f"not exercised: {nothing}")
             return self.conclude(history, findings=[], judged=0, nothing=nothing, evidence={})
-        operations = of_history(history, self.functions()).each(self.keyed)
-        seen = self.see(operations, msgspec.structs.replace(self.options(promise), settled=_settled(history)))
+        seen = self.see_run(history, msgspec.structs.replace(self.options(promise), settled=_settled(history)))
         findings = [
             finding(history, promise, one.sentence, one.places, data=one.drawn, timed=self.timed)
             for one in by_turns(seen.anomalies)
@@ -175,7 +180,7 @@ class SeenChecker(Base):
             nothing=seen.nothing,
             evidence=seen.evidence,
             metrics=_metrics(seen),
-            doubts=[*operations.doubts, *seen.doubts],
+            doubts=seen.doubts,
         )
 
 

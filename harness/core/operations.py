@@ -9,7 +9,7 @@ mean.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -105,13 +105,19 @@ class ModelOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 def of_history(history: History, functions: Iterable[str]) -> Operations:
     """The operations of a run of ours whose ``f`` is one of these; places are ``seq``, keys stay in the values."""
-    doubts = [] if history.complete else [f"the history is not complete: {history.damage or 'it has no end record'}"]
-    rows = []
+    doubts: list[str] = []
+    rows = list(stream_of(history, functions, doubts))
+    return Operations(rows, tuple(doubts), unit="seq")
+
+
+def stream_of(history: History, functions: Iterable[str], doubts: list[str]) -> Iterator[Operation]:
+    """The same one by one; ``doubts`` are added as they show."""
+    if not history.complete:
+        doubts.append(f"the history is not complete: {history.damage or 'it has no end record'}")
     for op in client_ops(history).rows(frozenset(functions)):
         if isinstance(op.shown, HistoryError):
             doubts.append(misfit(op))
-        rows.append(_row(op))
-    return Operations(rows, tuple(doubts), unit="seq")
+        yield _row(op)
 
 
 def _row(op: Op) -> Operation:
