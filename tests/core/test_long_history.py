@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
@@ -19,8 +20,12 @@ from dethrone.harness.engine.run.listener import Silence
 from dethrone.harness.engine.run.options import RunOptions
 from dethrone.harness.engine.run.planning import draft
 from dethrone.harness.engine.run.virtual_run import VirtualRun
+from tests.core import differential
 
 pytestmark = pytest.mark.slow
+
+SEEDS, FIRST = int(os.environ.get("DETHRONE_RANDOM_RUNS", "6")), int(os.environ.get("DETHRONE_RANDOM_SEED", "0"))
+"""Random runs, and the first seed of theirs."""
 
 
 def simulated(place: Path, *, variant: str | None = None) -> tuple[Path, Plan]:
@@ -119,3 +124,10 @@ def test_what_does_not_fit_its_end_is_read_event_by_event_and_never_complete(hur
     assert not isinstance(found, LongHistory)
     assert found.damage is not None
     assert not found.complete
+
+
+@pytest.mark.parametrize("seed", range(FIRST, FIRST + SEEDS))
+def test_random_runs_are_judged_from_disk_as_they_are_in_memory(seed):
+    found = differential.compare(seed)
+    assert found.events
+    assert not found.differs, found
