@@ -21,8 +21,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from dethrone.checkers.linearizability.answer import Answer, Bar, Undecided, Violation
-from dethrone.checkers.models.ops import NAMES, F
-from dethrone.harness.core.operations import NEVER, Operation, identity
+from dethrone.checkers.models.ops import NAMES, F, token
+from dethrone.harness.core.operations import NEVER, Operation
 
 OPERATIONS_WAITING = 50_000
 """Operations that wait, of all registers, before the first try to cut."""
@@ -56,7 +56,7 @@ class Found(msgspec.Struct, kw_only=True):
 
     def add(self, answer: Answer, rows: Sequence[Operation], *, but: Collection[Any] = ()) -> None:
         """What was found in these; ``but``: of these registers nothing."""
-        self.violations += [(one, rows) for one in answer.violations if identity(one.key) not in but]
+        self.violations += [(one, rows) for one in answer.violations if token(one.key) not in but]
         self.undecided += answer.undecided
         self.engines.update(answer.engines)
 
@@ -67,7 +67,7 @@ class Pieces:
 
     def __init__(self, judge: Judge, *, initial: Any, memory_bytes_max: int) -> None:
         self._judge = judge
-        self._initial = identity(initial)
+        self._initial = token(initial)
         self._memory_bytes_max = memory_bytes_max
         self._waiting: dict[Any, list[Operation]] = {}
         """Register → its operations that have not been judged."""
@@ -84,7 +84,7 @@ class Pieces:
         """The next operation."""
         if self._count >= self._look_at:
             self._look(op.invoked)
-        register = identity(op.key)
+        register = token(op.key)
         self._found.operations += 1
         if register not in self._bad and register not in self._left:
             self._waiting.setdefault(register, []).append(op)
@@ -96,7 +96,7 @@ class Pieces:
         rows = sorted((op for some in self._waiting.values() for op in some), key=_INVOKED)
         if rows or not self._found.objects:
             answer = self._judge(rows)
-            self._bad.update(map(identity, answer.bad_keys))
+            self._bad.update(map(token, answer.bad_keys))
             self._add(answer, rows)
         self._found.bad_objects = len(self._bad)
         return self._found
@@ -118,7 +118,7 @@ class Pieces:
     def _judge_first(self, cuts: dict[Any, Cut]) -> None:
         rows = sorted((op for cut in cuts.values() for op in cut.first), key=_INVOKED)
         answer = self._judge(rows)
-        wrong = {identity(key) for key in answer.bad_keys}
+        wrong = {token(key) for key in answer.bad_keys}
         again = [register for register in cuts if register in wrong and cuts[register].unseen]
         self._bad |= wrong.difference(again)
         self._add(answer, rows, but=again)
@@ -152,7 +152,7 @@ class Pieces:
         self._found.add(answer, rows, but=but)
 
     def _really(self, op: Operation) -> Operation:
-        begin = self._begin.get(identity(op.key))
+        begin = self._begin.get(token(op.key))
         return begin if begin is not None and begin.invoked == op.invoked else op
 
 
@@ -175,7 +175,7 @@ def _as_it_was(bar: Bar, op: Operation) -> Bar:
 def cut_of(rows: Sequence[Operation], *, now: int, initial: Any) -> Cut | None:
     """The operations of a register, cut as late as possible; None where it cannot be cut.
 
-    Operations to come are called at ``now`` or later; ``initial``: the identity of what the register holds at first.
+    Operations to come are called at ``now`` or later; ``initial``: the token of what the register holds at first.
     """
     at = _alone(rows, now)
     if at is None:
@@ -237,14 +237,14 @@ def _unseen(early: Sequence[Operation], known: Sequence[Operation], initial: Any
         if op.status == "fail":
             continue
         if what is not F.READ:
-            writers[identity(_held(op))] += 1
+            writers[token(_held(op))] += 1
         if op.status == "ok" and what is not F.WRITE:
-            seen.add(identity(op.result if what is F.READ else op.value[0]))
+            seen.add(token(op.result if what is F.READ else op.value[0]))
     unseen = [op for op in early if NAMES[op.f] is not F.READ]
-    while used := [op for op in unseen if identity(_held(op)) in seen]:
-        if any(writers[identity(_held(op))] > 1 for op in used):
+    while used := [op for op in unseen if token(_held(op)) in seen]:
+        if any(writers[token(_held(op))] > 1 for op in used):
             return None
-        seen.update(identity(op.value[0]) for op in used if NAMES[op.f] is F.CAS)
+        seen.update(token(op.value[0]) for op in used if NAMES[op.f] is F.CAS)
         unseen = [op for op in unseen if op not in used]
     return unseen
 

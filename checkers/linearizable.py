@@ -8,7 +8,8 @@ have happened, then or later, or not at all. A register that was never written h
 Where reads may be old (the promise names no linearizable reads), writes and cas are judged in the same way without the
 reads, and of a read only that a client may have written what it shows, before it returned.
 
-Guarantees: exact; what takes more than ``MEMORY_BYTES_MAX`` to search ends in ``unknown`` with how far it came. Left
+Guarantees: exact; what takes more memory than its limits ends in ``unknown`` with how far it came. Operations are
+judged as they come, and not kept (``linear_pieces``), unless reads may be old. Left
 out: reads of lists (``acknowledged-survives``) and transactions (``list-append``).
 
 Source: Herlihy, Wing, "Linearizability", 1990; the engines name theirs (``dethrone.checkers.linearizability``).
@@ -41,13 +42,23 @@ class Linearizable(SeenChecker):
     rests_on = ("acknowledged-survives",)
     about = "put, get, cas: one order, true to real time, explains what every client saw"
 
+    def __init__(self, *, search_bytes_max: int = MEMORY_BYTES_MAX, waiting_bytes_max: int = WAITING_BYTES_MAX) -> None:
+        self._search_bytes_max = search_bytes_max
+        self._waiting_bytes_max = waiting_bytes_max
+
+    def within(self, memory_bytes_max: int) -> Linearizable:
+        """The same with this limit on what it searches, and on what waits."""
+        return Linearizable(search_bytes_max=memory_bytes_max, waiting_bytes_max=memory_bytes_max)
+
     def functions(self) -> frozenset[str]:
         """Put, get and cas."""
         return frozenset({"put", "get", "cas"})
 
     def options(self, promise: Promise) -> ModelOptions:
         """A cas that got false is an answer."""
-        return msgspec.structs.replace(super().options(promise), strict_cas=True, memory_bytes_max=MEMORY_BYTES_MAX)
+        return msgspec.structs.replace(
+            super().options(promise), strict_cas=True, memory_bytes_max=self._search_bytes_max
+        )
 
     def keyed(self, op: Operation) -> Operation:
         """The register apart; of a put the value is left, of a cas [old, new]. Malformed ones keep their value."""
@@ -80,7 +91,7 @@ class Linearizable(SeenChecker):
             every = list(rows)
             rows = (op for op in every if op.f != "get")
             phantoms = list(_phantoms([op for op in every if op.f != "get"], [op for op in every if op.f == "get"]))
-        seen = KV.found_in(rows, options, waiting_bytes_max=max(WAITING_BYTES_MAX, options.memory_bytes_max))
+        seen = KV.found_in(rows, options, waiting_bytes_max=self._waiting_bytes_max)
         return msgspec.structs.replace(
             seen,
             anomalies=[*seen.anomalies, *phantoms],

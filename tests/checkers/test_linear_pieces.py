@@ -127,6 +127,14 @@ def test_an_operation_of_unknown_outcome_goes_to_the_piece_in_which_it_took_effe
     assert [op.invoked for op in cut.later] == sorted([5, *(rows[at].invoked for at in unseen)])
 
 
+def test_equal_numbers_are_one_register_and_one_value_in_pieces_too(few):
+    rows = [operation("put", 1, 2 * n, 2 * n + 1, key=1 if n % 2 else 1.0) for n in range(9)]
+    rows += [operation("put", 5.0, 18), operation("get", None, 19, 20, result=5, key="x")]
+    seen = KV.found_in(rows, ModelOptions())
+    assert (seen.evidence["objects"], list(seen.anomalies)) == (2, [])
+    assert any(few)
+
+
 def test_a_violation_across_pieces_names_the_operation_that_the_piece_begins_with(few):
     rows = [operation("put", n, 2 * n, 2 * n + 1) for n in range(8)]
     rows.append(operation("get", None, 16, 17, result=2))

@@ -15,7 +15,7 @@ from dethrone.harness.core.history import BLOCK_EVENTS, History
 from dethrone.harness.core.history_files import read_history, seal
 from dethrone.harness.core.long_history import LongHistory
 from dethrone.harness.core.plan import Plan
-from dethrone.harness.engine.run.judge import judge
+from dethrone.harness.engine.run.judge import judge, load_checkers
 from dethrone.harness.engine.run.listener import Silence
 from dethrone.harness.engine.run.options import RunOptions
 from dethrone.harness.engine.run.planning import draft
@@ -86,6 +86,18 @@ def test_verdicts_and_findings_on_a_long_history_are_those_on_the_one_in_memory(
     found, expected = judge(long, plan), judge(in_memory(place), plan)
     assert found == expected
     assert found.outcome == ("pass" if variant is None else "fail")
+
+
+def test_judging_tells_how_many_events_are_read_and_then_how_many_checkers_are_done(sound):
+    told = []
+    checkers = {name: one for name, one in load_checkers().items() if name in ("coverage", "log", "set")}
+    long = read_history(sound[0])
+    assert judge(long, sound[1], checkers, told=lambda *row: told.append(row)) == judge(long, sound[1], checkers)
+    assert told == [
+        ("events", 0, len(long)),
+        ("events", BLOCK_EVENTS, len(long)),
+        *(("checkers", done, 3) for done in range(3)),
+    ]
 
 
 def test_a_segment_that_is_not_sealed_yet_is_a_part_of_it(copied, sound):
