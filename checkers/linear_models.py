@@ -18,7 +18,7 @@ import msgspec
 
 from dethrone.checkers.linear_pieces import WAITS, Found, Judge, Pieces
 from dethrone.checkers.linearizability.answer import Answer, Budget, Undecided, Violation, unhurried
-from dethrone.checkers.linearizability.decide import VIOLATIONS_MAX, decide
+from dethrone.checkers.linearizability.decide import decide
 from dethrone.checkers.models import model as make
 from dethrone.checkers.models.ops import NAMES, F, Op, encode
 from dethrone.checkers.models.register import Register
@@ -98,7 +98,7 @@ class LinearModel(SeenChecker):
             else _whole(list(rows), judge)
         )
         return Seen(
-            anomalies=[_anomaly(one, its) for one, its in found.violations[:VIOLATIONS_MAX]],
+            anomalies=[_anomaly(one, its) for one, its in found.violations],
             judged=found.operations,
             nothing="there is no operation",
             evidence=_evidence(found),
@@ -180,7 +180,7 @@ def _at_line(error: HistoryError, rows: Sequence[Operation], source: str) -> His
     )
 
 
-def _anomaly(violation: Violation, rows: Sequence[Operation]) -> Anomaly:
+def _anomaly(violation: Violation, rows: Mapping[int, Operation]) -> Anomaly:
     proof = [rows[number] for number in violation.ops]
     stuck = {bar.op for bar in violation.bars if bar.role == "stuck"}
     # of a long proof what has no place, and the end: a chain of compare-and-set begins long before they part

@@ -14,13 +14,14 @@ moment to cut at takes more than the bound on memory, that register is undecided
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from operator import attrgetter
 from typing import Any, NamedTuple
 
 import msgspec
 
 from dethrone.checkers.linearizability.answer import Answer, Bar, Undecided, Violation
+from dethrone.checkers.linearizability.decide import VIOLATIONS_MAX
 from dethrone.checkers.models.ops import NAMES, F, token
 from dethrone.harness.core.operations import NEVER, Operation
 
@@ -49,14 +50,17 @@ class Found(msgspec.Struct, kw_only=True):
 
     operations: int = 0
     objects: int = 0
-    violations: list[tuple[Violation, Sequence[Operation]]] = []
+    violations: list[tuple[Violation, Mapping[int, Operation]]] = []
     bad_objects: int = 0
     undecided: list[Undecided] = []
     engines: Counter[str] = msgspec.field(default_factory=Counter)
 
     def add(self, answer: Answer, rows: Sequence[Operation], *, but: Collection[Any] = ()) -> None:
         """What was found in these; ``but``: of these registers nothing."""
-        self.violations += [(one, rows) for one in answer.violations if token(one.key) not in but]
+        for one in answer.violations:
+            if token(one.key) not in but and len(self.violations) < VIOLATIONS_MAX:
+                named = {*one.ops, *(bar.op for bar in one.bars)}
+                self.violations.append((one, {number: rows[number] for number in named}))
         self.undecided += answer.undecided
         self.engines.update(answer.engines)
 
@@ -77,7 +81,7 @@ class Pieces:
         self._left: set[Any] = set()
         """Registers that were given up."""
         self._count = 0
-        self._look_at = OPERATIONS_WAITING
+        self._look_at = min(OPERATIONS_WAITING, memory_bytes_max // OPERATION_BYTES + 1)
         self._found = Found()
 
     def take(self, op: Operation) -> None:
@@ -111,9 +115,11 @@ class Pieces:
         if cuts:
             self._judge_first(cuts)
         self._count = sum(map(len, self._waiting.values()))
-        while self._count * OPERATION_BYTES > self._memory_bytes_max:
-            self._give_up(max(self._waiting, key=lambda register: len(self._waiting[register])))
-        self._look_at = max(OPERATIONS_WAITING, 2 * self._count)
+        most = self._memory_bytes_max // OPERATION_BYTES
+        if self._count > most:
+            while self._count > most // 2:  # so far below that the next look is worth its time
+                self._give_up(max(self._waiting, key=lambda register: len(self._waiting[register])))
+        self._look_at = min(max(OPERATIONS_WAITING, 2 * self._count), most + 1)
 
     def _judge_first(self, cuts: dict[Any, Cut]) -> None:
         rows = sorted((op for cut in cuts.values() for op in cut.first), key=_INVOKED)
@@ -138,6 +144,7 @@ class Pieces:
 
     def _give_up(self, register: Any) -> None:
         rows = self._waiting.pop(register)
+        self._begin.pop(register, None)
         self._left.add(register)
         self._count -= len(rows)
         returns = sum(op.returned < NEVER for op in rows)

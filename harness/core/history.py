@@ -23,7 +23,7 @@ E = TypeVar("E", bound=Event)
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 Told = Callable[[str, int, int], None]
-"""Told how far something is: what is counted, how many are done, and of how many."""
+"""Hears what is counted, how many are done, and of how many."""
 P = ParamSpec("P")
 _ENCODER = msgspec.json.Encoder()
 _DECODER = msgspec.json.Decoder(AnyEvent)

@@ -143,6 +143,18 @@ def test_a_violation_across_pieces_names_the_operation_that_the_piece_begins_wit
     assert any(few)
 
 
+def test_of_many_violated_registers_a_few_are_proven_and_all_are_counted(few):
+    rows = []
+    for n in range(30):
+        for f, value in (("put", 1), ("put", 2), ("get", 1)):
+            at = 2 * len(rows)
+            asked, told = (None, value) if f == "get" else (value, None)
+            rows.append(operation(f, asked, at, at + 1, result=told, key=f"k{n}"))
+    seen = KV.found_in(rows, ModelOptions())
+    assert (len(seen.anomalies), seen.evidence["bad_objects"], seen.evidence["objects"]) == (20, 30, 30)
+    assert any(few)
+
+
 def test_memory_does_not_grow_with_the_history_of_a_register_that_is_read_alone(monkeypatch):
     most = []
     original = linear_pieces.Pieces._look
@@ -170,7 +182,7 @@ def test_a_register_without_a_moment_to_cut_at_is_undecided_beyond_the_bound_and
     found = KV.found_in(rows, ModelOptions(), waiting_bytes_max=20_000)
     (doubt,) = found.doubts
     assert doubt == (
-        "out of memory (0.02 MB; --memory raises the limit): 58 returns wait for a moment at which one operation was"
+        "out of memory (0.02 MB; --memory raises the limit): 40 returns wait for a moment at which one operation was"
         " alone (key 'hot')"
     )
     assert not found.anomalies
