@@ -43,6 +43,19 @@ def test_what_comes_after_is_a_part_of_what_is_left(clock, capsys):
     assert capsys.readouterr().err == "50 of 100 events, 10.0 a second, about 10 s left\n"
 
 
+def test_what_reading_took_says_how_long_the_checkers_will_take(clock, capsys):
+    meter = JudgingMeter(Screen(level=1, json=True), clock=clock)
+    meter("events", 0, 10)
+    clock.now = 50 * SECOND
+    for second, done in ((50, 0), (60, 1), (95, 19)):
+        clock.now = second * SECOND
+        meter("checkers", done, 20)
+    assert capsys.readouterr().err.splitlines() == [
+        "1 of 20 checkers, 0.1 a second, about 30 s left",
+        "19 of 20 checkers, 0.4 a second, about 2 s left",
+    ]
+
+
 @pytest.mark.parametrize(("level", "lines"), [(-1, 0), (0, 0), (1, 2)])
 def test_judging_is_shown_without_a_terminal_only_where_more_is_asked_for(level, lines, clock, capsys):
     meter = JudgingMeter(Screen(level=level, json=True), clock=clock)
