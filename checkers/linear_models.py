@@ -11,16 +11,19 @@ operations do (``dethrone.checkers.models``).
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
+from dethrone.checkers.linear_pieces import WAITS, Found, Judge, Pieces
 from dethrone.checkers.linearizability.answer import Answer, Budget, Undecided, Violation, unhurried
 from dethrone.checkers.linearizability.decide import decide
 from dethrone.checkers.models import model as make
 from dethrone.checkers.models.ops import NAMES, F, Op, encode
+from dethrone.checkers.models.register import Register
 from dethrone.checkers.seen import Anomaly, Seen, SeenChecker, told
+from dethrone.harness.core.clock import SECOND
 from dethrone.harness.core.errors import HistoryError
 from dethrone.harness.core.operations import ModelOptions, Operation, Operations
 from dethrone.harness.core.verdict import Verdict
@@ -63,25 +66,58 @@ class LinearModel(SeenChecker):
 
     def see(self, operations: Operations, options: ModelOptions) -> Seen:
         """What the engines find."""
+        return self.found_in(operations.rows, options, source=operations.source)
+
+    def found_in(
+        self,
+        rows: Iterable[Operation],
+        options: ModelOptions,
+        *,
+        source: str = "",
+        waiting_bytes_max: int | None = None,
+    ) -> Seen:
+        """What the engines find in these, which may come one by one. ``waiting_bytes_max``: what registers may take
+        that are not judged yet [default: the bound on a search]."""
         model = make(self.name, initial=options.initial, strict_cas=options.strict_cas)
-        try:
-            ops = encode(map(_row, operations.rows), sets=self.name == "set")
-            answer = decide(
-                ops,
-                model,
-                budget=Budget(time_ns=options.limit_ns, memory_bytes=options.memory_bytes_max),
-                elapsed=options.elapsed or unhurried,
-            )
-        except HistoryError as error:
-            raise _at_line(error, operations) from error
-        return Seen(
-            anomalies=[_anomaly(one, operations) for one in answer.violations],
-            judged=answer.operations,
-            nothing="there is no operation",
-            evidence=_evidence(answer),
-            doubts=[_undecided(one) for one in answer.undecided[:3]],
-            metrics={"engines": answer.engines},
+
+        def judge(some: Sequence[Operation]) -> Answer:
+            try:
+                return decide(
+                    encode(map(_row, some), sets=self.name == "set"),
+                    model,
+                    budget=Budget(time_ns=options.limit_ns, memory_bytes=options.memory_bytes_max),
+                    elapsed=options.elapsed or unhurried,
+                )
+            except HistoryError as error:
+                raise _at_line(error, some, source) from error
+
+        most = options.memory_bytes_max if waiting_bytes_max is None else waiting_bytes_max
+        found = (
+            _in_pieces(rows, Pieces(judge, initial=options.initial, memory_bytes_max=most))
+            if isinstance(model, Register)
+            else _whole(list(rows), judge)
         )
+        return Seen(
+            anomalies=[_anomaly(one, its) for one, its in found.violations],
+            judged=found.operations,
+            nothing="there is no operation",
+            evidence=_evidence(found),
+            doubts=[_undecided(one, options, most) for one in found.undecided[:3]],
+            metrics={"engines": dict(found.engines)},
+        )
+
+
+def _in_pieces(rows: Iterable[Operation], pieces: Pieces) -> Found:
+    for row in rows:
+        pieces.take(row)
+    return pieces.done()
+
+
+def _whole(rows: Sequence[Operation], judge: Judge) -> Found:
+    answer = judge(rows)
+    found = Found(operations=answer.operations, objects=answer.objects, bad_objects=answer.bad_objects)
+    found.add(answer, rows)
+    return found
 
 
 def _only_grows(op: Operation) -> bool:
@@ -90,7 +126,7 @@ def _only_grows(op: Operation) -> bool:
     return NAMES[op.f] is F.READ or (NAMES[op.f] is F.ADD and not told)
 
 
-def _evidence(answer: Answer) -> dict[str, Any]:
+def _evidence(answer: Found) -> dict[str, Any]:
     out: dict[str, Any] = {"operations": answer.operations, "objects": answer.objects}
     if answer.bad_objects:
         out["bad_objects"] = answer.bad_objects
@@ -129,34 +165,34 @@ def _steps(value: Any) -> Any:
     ]
 
 
-def _at_line(error: HistoryError, operations: Operations) -> HistoryError:
+def _at_line(error: HistoryError, rows: Sequence[Operation], source: str) -> HistoryError:
     """The same with the line of the operation that it is about."""
     found = _NUMBERED.search(error.what)
     number = int(found[1]) if found else -1
-    if not 0 <= number < len(operations.rows):
+    if not 0 <= number < len(rows):
         return error
-    line = operations.rows[number].line
+    line = rows[number].line
     return HistoryError(
         error.what.replace(f"operation {number}", "an operation", 1),
-        where=f"{operations.source}, line {line}",
+        where=f"{source}, line {line}",
         cause=error.cause,
         next_step=error.next_step,
     )
 
 
-def _anomaly(violation: Violation, operations: Operations) -> Anomaly:
-    proof = [operations.rows[number] for number in violation.ops]
+def _anomaly(violation: Violation, rows: Mapping[int, Operation]) -> Anomaly:
+    proof = [rows[number] for number in violation.ops]
     stuck = {bar.op for bar in violation.bars if bar.role == "stuck"}
     # of a long proof what has no place, and the end: a chain of compare-and-set begins long before they part
     told_first = sorted(violation.ops, key=lambda number: (number in stuck, number))[-PROOF_MAX:]
     return Anomaly(
         kind=violation.rule,
         sentence=violation.sentence,
-        proof=tuple(operations.rows[number] for number in sorted(told_first)),
+        proof=tuple(rows[number] for number in sorted(told_first)),
         data={
             "key": None if violation.key is None else told(violation.key),
             "lines": [op.line for op in proof],
-            "bars": [{**_plain(bar), "process": operations.rows[bar.op].process} for bar in violation.bars],
+            "bars": [{**_plain(bar), "process": rows[bar.op].process} for bar in violation.bars],
             "zones": [_plain(zone) for zone in violation.zones],
             "stuck_at": violation.stuck_at,
             "since": violation.since,
@@ -170,9 +206,16 @@ def _plain(shape: Any) -> dict[str, Any]:
     return built
 
 
-def _undecided(one: Undecided) -> str:
+def _undecided(one: Undecided, options: ModelOptions, waiting_bytes_max: int) -> str:
     key = "" if one.key is None else f" (key {one.key!r})"
-    return f"{one.reason}: {one.returns_done} of {one.returns} returns were explained{key}"
+    if one.reason == WAITS:
+        limit = f"{waiting_bytes_max / 1e6:g} MB; --memory raises the limit"
+        return f"out of memory ({limit}): {one.returns} returns wait for a moment at which one operation was alone{key}"
+    bound = {
+        "out of memory": f" ({options.memory_bytes_max / 1e6:g} MB; --memory raises the limit)",
+        "out of time": f" ({options.limit_ns / SECOND:g} s; --limit raises the limit)",
+    }.get(one.reason, "")
+    return f"{one.reason}{bound}: {one.returns_done} of {one.returns} returns were explained{key}"
 
 
 REGISTER = LinearModel("register")

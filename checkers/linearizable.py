@@ -8,7 +8,8 @@ have happened, then or later, or not at all. A register that was never written h
 Where reads may be old (the promise names no linearizable reads), writes and cas are judged in the same way without the
 reads, and of a read only that a client may have written what it shows, before it returned.
 
-Guarantees: exact; what takes more than ``MEMORY_BYTES_MAX`` to search ends in ``unknown`` with how far it came. Left
+Guarantees: exact; what takes more memory than its limits ends in ``unknown`` with how far it came. Operations are
+judged as they come, and not kept (``linear_pieces``), unless reads may be old. Left
 out: reads of lists (``acknowledged-survives``) and transactions (``list-append``).
 
 Source: Herlihy, Wing, "Linearizability", 1990; the engines name theirs (``dethrone.checkers.linearizability``).
@@ -16,18 +17,24 @@ Source: Herlihy, Wing, "Linearizability", 1990; the engines name theirs (``dethr
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from dethrone.checkers.linear_models import KV
 from dethrone.checkers.seen import Anomaly, Seen, SeenChecker, concerning, of_key, told
-from dethrone.harness.core.operations import ModelOptions, Operation, Operations, identity
+from dethrone.harness.core.operations import ModelOptions, Operation, Operations, identity, stream_of
 from dethrone.harness.core.promise import Promise
+
+if TYPE_CHECKING:
+    from dethrone.harness.core.history import History
 
 MEMORY_BYTES_MAX = 64_000_000
 """What one search may keep. A bound on memory and not on time: the same history gives the same verdict anywhere."""
+WAITING_BYTES_MAX = 512_000_000
+"""What operations may take that wait to be judged."""
 
 
 class Linearizable(SeenChecker):
@@ -35,13 +42,23 @@ class Linearizable(SeenChecker):
     rests_on = ("acknowledged-survives",)
     about = "put, get, cas: one order, true to real time, explains what every client saw"
 
+    def __init__(self, *, search_bytes_max: int = MEMORY_BYTES_MAX, waiting_bytes_max: int = WAITING_BYTES_MAX) -> None:
+        self._search_bytes_max = search_bytes_max
+        self._waiting_bytes_max = waiting_bytes_max
+
+    def within(self, memory_bytes_max: int) -> Linearizable:
+        """The same with this limit on what it searches, and on what waits."""
+        return Linearizable(search_bytes_max=memory_bytes_max, waiting_bytes_max=memory_bytes_max)
+
     def functions(self) -> frozenset[str]:
         """Put, get and cas."""
         return frozenset({"put", "get", "cas"})
 
     def options(self, promise: Promise) -> ModelOptions:
         """A cas that got false is an answer."""
-        return msgspec.structs.replace(super().options(promise), strict_cas=True, memory_bytes_max=MEMORY_BYTES_MAX)
+        return msgspec.structs.replace(
+            super().options(promise), strict_cas=True, memory_bytes_max=self._search_bytes_max
+        )
 
     def keyed(self, op: Operation) -> Operation:
         """The register apart; of a put the value is left, of a cas [old, new]. Malformed ones keep their value."""
@@ -57,30 +74,49 @@ class Linearizable(SeenChecker):
 
     def see(self, operations: Operations, options: ModelOptions) -> Seen:
         """What the engines find in the operations that had, or may have had, an effect."""
+        return self._seen(operations.rows, options)
+
+    def see_run(self, history: History, options: ModelOptions) -> Seen:
+        """The same, of operations that come one by one."""
         doubts: list[str] = []
-        rows = list(_effective(operations.rows, doubts))
-        reads = [op for op in rows if op.f == "get"]
+        seen = self._seen(map(self.keyed, stream_of(history, self.functions(), doubts)), options)
+        return msgspec.structs.replace(seen, doubts=[*doubts, *seen.doubts])
+
+    def _seen(self, operations: Iterable[Operation], options: ModelOptions) -> Seen:
+        doubts: list[str] = []
+        tally: Counter[str] = Counter()
+        rows = _counted(_effective(operations, doubts), tally)
+        phantoms: list[Anomaly] = []
         if options.stale_reads:
-            rows = [op for op in rows if op.f != "get"]
-        seen = KV.see(replace(operations, rows=rows), options)
-        phantoms = list(_phantoms(rows, reads)) if options.stale_reads else []
-        answered = [op for op in rows if op.status != "info"]
+            every = list(rows)
+            rows = (op for op in every if op.f != "get")
+            phantoms = list(_phantoms([op for op in every if op.f != "get"], [op for op in every if op.f == "get"]))
+        seen = KV.found_in(rows, options, waiting_bytes_max=self._waiting_bytes_max)
         return msgspec.structs.replace(
             seen,
             anomalies=[*seen.anomalies, *phantoms],
-            judged=min(len(reads), sum(op.f != "get" for op in answered)),
+            judged=min(tally["get ok"], tally["answered"]),
             nothing="no write and read of a register were answered",
             evidence={
                 **seen.evidence,
-                "reads": len(reads),
-                "writes_answered": sum(op.f == "put" for op in answered),
-                "swaps": sum(op.f == "cas" and op.status == "ok" for op in answered),
-                "swaps_refused": sum(op.f == "cas" and op.status == "fail" for op in answered),
-                "unknown": len(rows) - len(answered),
+                "reads": tally["get ok"],
+                "writes_answered": tally["put ok"],
+                "swaps": tally["cas ok"],
+                "swaps_refused": tally["cas fail"],
+                "unknown": tally["info"],
                 "fresh_reads_judged": not options.stale_reads,
             },
             doubts=[*doubts, *seen.doubts],
         )
+
+
+def _counted(rows: Iterable[Operation], tally: Counter[str]) -> Iterator[Operation]:
+    """The same; the tally counts them by what they do and how they ended."""
+    for op in rows:
+        tally[f"{op.f} {op.status}"] += 1
+        tally["info"] += op.status == "info"
+        tally["answered"] += op.status != "info" and op.f != "get"
+        yield op
 
 
 def _effective(rows: Iterable[Operation], doubts: list[str]) -> Iterator[Operation]:

@@ -77,7 +77,7 @@ def joined(parts: Sequence[Seen]) -> Seen:
         judged=sum(part.judged for part in parts),
         nothing=parts[0].nothing,
         evidence={name: evidence[name] for name in parts[0].evidence},
-        doubts=[one for part in parts for one in part.doubts],
+        doubts=list(dict.fromkeys(one for part in parts for one in part.doubts)),
         tolerated=[one for part in parts for one in part.tolerated],
     )
 
@@ -132,6 +132,16 @@ class SeenChecker(Base):
         """The anomalies in these operations."""
         raise NotImplementedError
 
+    def see_run(self, history: History, options: ModelOptions) -> Seen:
+        """The anomalies in the operations of a run."""
+        functions = self.functions()
+        parts = []
+        for batch in client_ops(history).batches(functions) if self.by_object else (None,):
+            operations = of_history(history, functions, batch).each(self.keyed)
+            seen = self.see(operations, options)
+            parts.append(msgspec.structs.replace(seen, doubts=[*operations.doubts, *seen.doubts]))
+        return parts[0] if len(parts) == 1 else joined(parts)
+
     def options(self, promise: Promise) -> ModelOptions:
         """How operations of a run are to be read under this promise."""
         return ModelOptions(stale_reads=not promise.linearizable_reads, drift_ppm_max=promise.drift_ppm_max or 0)
@@ -176,14 +186,7 @@ class SeenChecker(Base):
             if history.complete:
                 return self.na(f"not exercised: {nothing}")
             return self.conclude(history, findings=[], judged=0, nothing=nothing, evidence={})
-        options = msgspec.structs.replace(self.options(promise), settled=_settled(history))
-        functions = self.functions()
-        parts, doubts = [], dict[str, None]()
-        for batch in client_ops(history).batches(functions) if self.by_object else (None,):
-            operations = of_history(history, functions, batch).each(self.keyed)
-            doubts |= dict.fromkeys(operations.doubts)
-            parts.append(self.see(operations, options))
-        seen = parts[0] if len(parts) == 1 else joined(parts)
+        seen = self.see_run(history, msgspec.structs.replace(self.options(promise), settled=_settled(history)))
         findings = [
             finding(history, promise, one.sentence, one.places, data=one.drawn, timed=self.timed)
             for one in by_turns(seen.anomalies)
@@ -195,7 +198,7 @@ class SeenChecker(Base):
             nothing=seen.nothing,
             evidence=seen.evidence,
             metrics=_metrics(seen),
-            doubts=[*doubts, *seen.doubts],
+            doubts=seen.doubts,
         )
 
 

@@ -22,6 +22,7 @@ import numpy as np
 from dethrone.checkers.base import Folded, finding, moment
 from dethrone.checkers.facts import in_group
 from dethrone.checkers.polled_falls import Highest, polled_falls
+from dethrone.checkers.polls import Polls
 from dethrone.checkers.traced_terms import ORDERED, WITNESSED, TracedTerms, traced_terms
 from dethrone.harness.core.clock import SECOND, Ns
 from dethrone.harness.core.events import Observed, Traced
@@ -199,8 +200,8 @@ def falls(history: History, table: Columns, traced: TracedTerms) -> Iterator[Fal
     for before, after in polled_falls(obs, obs.term, least=1):
         yield Fall(history.at(int(obs.seq[before])), history.at(int(obs.seq[after])))
     if restarted:
-        for row in history.of(Observed):
-            if row.term > 0 and (row.group, row.node) in restarted:
+        for row in Polls(table, np.flatnonzero(obs.term > 0), by="seq"):
+            if (row.group, row.node) in restarted:
                 fold.polled_life(row)
     yield from filter(None, (lives.fall() for lives in fold.lives.values()))
 

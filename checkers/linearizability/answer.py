@@ -87,6 +87,8 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     violations: tuple[Violation, ...] = ()
     bad_objects: int = 0
     """Objects with a violation; of each the first one is reported, of the first few objects."""
+    bad_keys: tuple[Any, ...] = ()
+    """Those objects' keys."""
     undecided: tuple[Undecided, ...] = ()
     engines: dict[str, int] = {}
     """Engine → objects that it decided."""

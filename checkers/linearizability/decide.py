@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -45,13 +45,14 @@ def decide(ops: Ops, model: Model, *, budget: Budget | None = None, elapsed: Ela
         for rows in _split(groups):
             work.one(ops.take(rows))
     objects = len(distinct(groups))
-    bad = work.bad
+    bad = len(work.bad_keys)
     return Answer(
         outcome="fail" if bad else "unknown" if work.undecided else "pass",
         operations=len(ops),
         objects=objects,
         violations=tuple(work.violations),
         bad_objects=bad,
+        bad_keys=tuple(work.bad_keys),
         undecided=tuple(work.undecided),
         engines=dict(work.engines),
     )
@@ -84,7 +85,7 @@ class _Work:
         self.model = model
         self.bounds = bounds
         self.violations: list[Violation] = []
-        self.bad = 0
+        self.bad_keys: list[Any] = []
         self.undecided: list[Undecided] = []
         self.engines: Counter[str] = Counter()
 
@@ -92,7 +93,7 @@ class _Work:
         """All keys at once, then the ones left over one by one."""
         initial = cast("int", model.start(ops.values))
         found = zones.judge(ops, initial=initial, strict=model.strict_cas, clashes_max=VIOLATIONS_MAX)
-        self.bad += len(found.bad)
+        self.bad_keys += [ops.keys.words[key] for key in found.bad.tolist()]
         self.engines["zones"] += len(distinct(ops.key)) - len(found.undecided)
         if found.clashes:
             from dethrone.checkers.linearizability import tell
@@ -129,7 +130,7 @@ class _Work:
         self._searched(ops)
 
     def _bad(self, violation: Violation) -> None:
-        self.bad += 1
+        self.bad_keys.append(violation.key)
         if len(self.violations) < VIOLATIONS_MAX:
             self.violations.append(violation)
 
@@ -148,7 +149,7 @@ class _Work:
             return
         self.engines["search"] += 1
         if isinstance(found, Stuck):
-            self.bad += 1
+            self.bad_keys.append(key)
             if len(self.violations) < VIOLATIONS_MAX:
                 self.violations.append(self._stuck(ops, found))
 

@@ -37,6 +37,7 @@ def check(
     known: Path | None,
     update: bool,
     foreign: flags.Foreign | None,
+    memory_bytes_max: int | None,
 ) -> None:
     """Judge run directories or single history files again, with the same code as the last step of a run.
 
@@ -51,14 +52,23 @@ def check(
         sys.exit(_foreign(paths, foreign, lines, fail_on, as_json=as_json, junit_xml=junit_xml, github=github))
     from dethrone.harness.commands import check as check_command
     from dethrone.harness.report import report_files as write  # what a file of another tool can do without
+    from dethrone.harness.report.meter import JudgingMeter
 
     screen = flags.screen(as_json=as_json, quiet=quiet, verbose=verbose)
+    told = JudgingMeter(flags.screen(as_json=True, quiet=quiet, verbose=verbose))  # on stderr, with --json or without
     entries = () if known is None else read_known(known)
     rows = []
     for path in paths:
         if len(paths) > 1:
             screen.say(f"\n== {path}", level=-1)
-        row = check_command.check(path, fail_on=fail_on, update=update, known=entries)
+        row = check_command.check(
+            path,
+            fail_on=fail_on,
+            update=update,
+            known=entries,
+            memory_bytes_max=memory_bytes_max,
+            told=told,
+        )
         check_command.show(row, screen)
         rows.append(row)
     if junit_xml is not None:

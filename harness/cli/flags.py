@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from dethrone.harness.cli import setting_table
     from dethrone.harness.report.terminal import Screen
 
+MB = 1_000_000
 F = TypeVar("F", bound=Callable[..., Any])
 _TWO_WORDS = {"keep-cluster", "first-failure", "trust", "unsafe-root"}
 _REPEATED = {"set", "host", "label"}
@@ -173,7 +174,7 @@ _FOREIGN = (
         "memory_mb",
         type=click.IntRange(1),
         metavar="MB",
-        help="memory limit of a search, in MB [default: 1000]",
+        help="memory limit of a search, in MB [default: 1000; of a run 64, and 512 for what waits to be judged]",
     ),
     click.option(
         "--ops-max",
@@ -188,12 +189,14 @@ _FOREIGN = (
 
 
 def foreign_flags(verb: F) -> F:
-    """Flags for histories of other tools; the verb gets ``foreign``, None where none was given."""
+    """Flags for histories of other tools; the verb gets ``foreign``, None where none was given, and
+    ``memory_bytes_max``, which is for runs, too."""
 
     @functools.wraps(verb)
     def wrapped(*args: Any, **values: Any) -> Any:
         mine = {name: values.pop(name) for name in _FOREIGN_NAMES}
-        return verb(*args, foreign=_foreign(mine), **values)
+        most = None if mine["memory_mb"] is None else mine["memory_mb"] * MB
+        return verb(*args, foreign=_foreign(mine), memory_bytes_max=most, **values)
 
     out: Any = wrapped
     for option in reversed(_FOREIGN):
@@ -203,7 +206,7 @@ def foreign_flags(verb: F) -> F:
 
 def _foreign(given: Mapping[str, Any]) -> Foreign | None:
     form, model = given["form"], given["model"]
-    said = [name for name, value in given.items() if value not in (None, False)]
+    said = [name for name, value in given.items() if value not in (None, False) and name != "memory_mb"]
     if not said:
         return None
     if form is None or model is None:
@@ -231,7 +234,7 @@ _MODEL_OPTIONS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
     "stale_reads": ("stale_reads", bool),
     "drift_ppm": ("drift_ppm_max", int),
     "limit": ("limit_ns", parse_duration),
-    "memory_mb": ("memory_bytes_max", lambda mb: mb * 1_000_000),
+    "memory_mb": ("memory_bytes_max", lambda mb: mb * MB),
 }
 """Flag → the field of ``ModelOptions``, and how its value is read."""
 _FOREIGN_NAMES = ("form", "model", *_MODEL_OPTIONS, "ops_max", "report")

@@ -13,6 +13,7 @@ import msgspec
 
 from dethrone.harness.core import store
 from dethrone.harness.core.errors import ConfigError, HarnessError
+from dethrone.harness.core.history import Told
 from dethrone.harness.core.history_files import named
 from dethrone.harness.core.known_findings import Known
 from dethrone.harness.core.verdict import FailOn
@@ -66,14 +67,22 @@ class Rechecked(msgspec.Struct, frozen=True, kw_only=True):
         return report_files.github_lines(self.files, self.trouble, report=self.report, fallback=self.path.name)
 
 
-def check(path: Path, *, fail_on: FailOn = "unknown", update: bool = False, known: Sequence[Known] = ()) -> Rechecked:
+def check(
+    path: Path,
+    *,
+    fail_on: FailOn = "unknown",
+    update: bool = False,
+    known: Sequence[Known] = (),
+    memory_bytes_max: int | None = None,
+    told: Told | None = None,
+) -> Rechecked:
     """Judge one path again; ``update`` stores the verdict and redraws the report of a directory. ``known``: findings
-    that do not fail it."""
+    that do not fail it. ``memory_bytes_max``, ``told``: as of ``judge.check_path``."""
     from dethrone.harness.engine.run import judge, lifecycle
 
     path = named(path)
     try:
-        judgement, plan, history = judge.check_path(path)
+        judgement, plan, history = judge.check_path(path, memory_bytes_max=memory_bytes_max, told=told)
         if plan is not None:
             judgement = judge.acknowledged(judgement, known, system=plan.system, day=lifecycle.today())
         files = None

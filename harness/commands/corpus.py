@@ -20,6 +20,7 @@ from dethrone.harness.core.verdict import FailOn
 from dethrone.harness.engine.run.exit_status import EXIT_PASS, EXIT_TROUBLE, EXIT_UNKNOWN, exit_code
 from dethrone.harness.engine.run.judgement import JSON_SCHEMA
 from dethrone.harness.report import json_objects
+from dethrone.harness.report.meter import Meter
 from dethrone.harness.report.terminal import Screen
 from dethrone.harness.report.words import STYLES, excused_words, verdict_word
 
@@ -28,28 +29,9 @@ if TYPE_CHECKING:
     from dethrone.harness.pipeline.corpus import Corpus
     from dethrone.harness.pipeline.session import SparkOptions
 
-EVERY_NS = 2 * SECOND
 LISTED_MAX = 30
 """Runs of one outcome that are listed for people."""
 _STYLES = {"conflict": "bold red", "refused": "bold yellow"}
-
-
-class Meter:
-    """Says how far a long command is, every two seconds at most, and only if it takes longer than that."""
-
-    def __init__(self, screen: Screen, what: str) -> None:
-        self._screen = screen
-        self._what = what
-        self._began = self._told = time.monotonic_ns()
-
-    def __call__(self, done: int, total: int) -> None:
-        """``done`` of ``total``."""
-        now = time.monotonic_ns()
-        if now - self._told < EVERY_NS or done >= total:
-            return
-        self._told = now
-        rate = done * SECOND / max(1, now - self._began)
-        self._screen.say(Text(f"{done:,} of {total:,} {self._what}, {rate:,.1f} a second", style="dim"))
 
 
 def told(

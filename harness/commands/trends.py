@@ -19,6 +19,7 @@ from dethrone.harness.commands import corpus as told
 from dethrone.harness.core.errors import ConfigError
 from dethrone.harness.core.verdict import FailOn, Outcome
 from dethrone.harness.engine.run.exit_status import EXIT_PASS, exit_code
+from dethrone.harness.report.meter import Meter
 from dethrone.harness.report.terminal import Screen
 from dethrone.harness.report.words import excused_words
 
@@ -88,7 +89,7 @@ def trends(where: told.Where, screen: Screen, asked: Asked) -> int:
     plain = {row["run"]: gathering.run_of(row, frozenset()) for row in rows}
     nights = frozenset(run.night for run in plain.values() if mine(run) or theirs(run))
     screen.say(Text("starting Spark", style="dim"))
-    with session.session(options) as spark, session.watched(spark, told.Meter(screen, "tasks")):
+    with session.session(options) as spark, session.watched(spark, Meter(screen, "tasks")):
         gathered = gathering.gather(corpus, spark, rows, times_of=nights)
     said = corpus.verdicts("run", "excused").to_pylist()
     excused = sum(row["excused"] or 0 for row in said if row["run"] in plain and mine(plain[row["run"]]))

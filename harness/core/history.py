@@ -22,6 +22,8 @@ from dethrone.harness.core.events import SCHEMA, AnyEvent, Begin, End, Event
 E = TypeVar("E", bound=Event)
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
+Told = Callable[[str, int, int], None]
+"""Hears what is counted, how many are done, and of how many."""
 P = ParamSpec("P")
 _ENCODER = msgspec.json.Encoder()
 _DECODER = msgspec.json.Decoder(AnyEvent)
@@ -108,8 +110,9 @@ class History:
                 folding.take(chunk)
         self.views.update({view: folding.done() for view, folding in missing.items()})
 
-    def prepare(self, views: Iterable[View[Any]]) -> None:
-        """Some of these views may be asked for: where a pass costs as much as reading, make them all in one."""
+    def prepare(self, views: Iterable[View[Any]], told: Told | None = None) -> None:
+        """Some of these views may be asked for: where a pass costs as much as reading, make them all in one, and be
+        ``told`` how many events were read."""
 
     def __len__(self) -> int:
         return len(self.events)

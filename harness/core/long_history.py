@@ -19,7 +19,7 @@ from dethrone.harness.core import parquet, rows
 from dethrone.harness.core.chunks import Chunk, EventChunk, Order
 from dethrone.harness.core.errors import HistoryError
 from dethrone.harness.core.events import SCHEMA, Begin, End, Event, Invoke, Observed, Return, Traced
-from dethrone.harness.core.history import BLOCK_EVENTS, History, LineDigest, View
+from dethrone.harness.core.history import BLOCK_EVENTS, History, LineDigest, Told, View
 from dethrone.harness.core.views import columns
 
 if TYPE_CHECKING:
@@ -86,6 +86,7 @@ class LongHistory(History):
         self._kept: dict[type, list[Any]] = {}
         self._firsts = [part.first for part in parts]
         self._count = parts[-1].first + parts[-1].size
+        self._told: Told | None = None
         self._whole: History | None = None
         """The same in memory, once it turned out that it must be there."""
         last = self.at(self._count - 1)
@@ -140,12 +141,16 @@ class LongHistory(History):
             yield from self._whole.chunks()
             return
         for part in self._parts:
+            if self._told is not None:
+                self._told("events", part.first, self._count)
             yield from part.chunks()
 
-    def prepare(self, views: Iterable[View[Any]]) -> None:
+    def prepare(self, views: Iterable[View[Any]], told: Told | None = None) -> None:
         """Make these views in one pass. A view that cannot be made raises its error when a checker asks for it."""
+        self._told = told
         with contextlib.suppress(Exception):
             self.fold(views)
+        self._told = None
 
     def fold(self, views: Iterable[View[Any]]) -> None:
         """Make those of these views that are not there yet, in one pass."""

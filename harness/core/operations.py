@@ -9,7 +9,7 @@ mean.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -109,13 +109,21 @@ def of_history(history: History, functions: Iterable[str], among: Bools | None =
 
     ``among``: those of a batch (``Ops.batches``) only.
     """
-    doubts = [] if history.complete else [f"the history is not complete: {history.damage or 'it has no end record'}"]
-    rows = []
+    doubts: list[str] = []
+    rows = list(stream_of(history, functions, doubts, among))
+    return Operations(rows, tuple(doubts), unit="seq")
+
+
+def stream_of(
+    history: History, functions: Iterable[str], doubts: list[str], among: Bools | None = None
+) -> Iterator[Operation]:
+    """The same one by one; ``doubts`` are added as they show."""
+    if not history.complete:
+        doubts.append(f"the history is not complete: {history.damage or 'it has no end record'}")
     for op in client_ops(history).rows(frozenset(functions), among):
         if isinstance(op.shown, HistoryError):
             doubts.append(misfit(op))
-        rows.append(_row(op))
-    return Operations(rows, tuple(doubts), unit="seq")
+        yield _row(op)
 
 
 def _row(op: Op) -> Operation:

@@ -48,6 +48,8 @@ def test_what_is_too_much_for_the_budget_is_unknown_and_says_how_far_it_came():
     assert small.anomalies == []
     assert "returns were explained" in small.doubts[0]
     assert CHECKER.see(operations, options).doubts == []
+    told = CHECKER.within(1_000).check(contended(9).end(), promise(), plan()).reason
+    assert "out of memory (0.001 MB; --memory raises the limit): " in told
 
 
 def test_one_key_in_two_groups_is_two_registers():

@@ -7,6 +7,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from dethrone.harness.report import meter
 from tests import stored
 
 
@@ -23,6 +24,20 @@ def test_a_stored_run_is_judged_again_by_the_real_checkers(call, run_dir):
     assert value["checkers"]["one-leader-per-term"]["verdict"] == "fail"
     assert value["seed"] == 42
     assert not (run_dir / "report.html").exists()
+
+
+@pytest.mark.parametrize(("flags", "shown"), [((), False), (("-v",), True), (("-v", "--json"), True), (("-q",), False)])
+def test_progress_is_shown_on_stderr_and_never_in_what_was_asked_for(flags, shown, call, run_dir, monkeypatch):
+    monkeypatch.setattr(meter, "EVERY_NS", -1)
+    done = call("check", str(run_dir), *flags)
+    assert (" checkers, " in done.stderr and "a second, about" in done.stderr) == shown
+    assert "a second" not in done.stdout
+
+
+def test_a_limit_on_memory_is_for_runs_too(call, run_dir):
+    done = call("check", str(run_dir), "--memory", "200", "--json")
+    assert json.loads(done.stdout)["verdict"] == "fail"
+    assert call("check", str(run_dir), "--memory", "200", "--model", "kv").exit_code != 1
 
 
 def test_a_history_file_alone_is_enough_beside_its_plan(call, run_dir):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
@@ -13,10 +14,14 @@ from dethrone.harness.core.history import BLOCK_EVENTS, History
 from dethrone.harness.core.history_files import read_history
 from dethrone.harness.core.long_history import LongHistory
 from dethrone.harness.core.plan import Plan
-from dethrone.harness.engine.run.judge import judge
+from dethrone.harness.engine.run.judge import judge, load_checkers
+from tests.core import differential
 from tests.long_runs import simulated
 
 pytestmark = pytest.mark.slow
+
+SEEDS, FIRST = int(os.environ.get("DETHRONE_RANDOM_RUNS", "6")), int(os.environ.get("DETHRONE_RANDOM_SEED", "0"))
+"""Random runs, and the first seed of theirs."""
 
 
 @pytest.fixture(scope="module")
@@ -70,6 +75,18 @@ def test_operations_that_are_judged_in_batches_of_objects_lead_to_the_same_verdi
     assert len(list(client_ops.client_ops(long).batches({"append", "read"}))) > 3
     assert judge(long, plan) == expected
     assert judge(in_memory(place), plan) == expected
+
+
+def test_judging_tells_how_many_events_are_read_and_then_how_many_checkers_are_done(sound):
+    told = []
+    checkers = {name: one for name, one in load_checkers().items() if name in ("coverage", "log", "set")}
+    long = read_history(sound[0])
+    assert judge(long, sound[1], checkers, told=lambda *row: told.append(row)) == judge(long, sound[1], checkers)
+    assert told == [
+        ("events", 0, len(long)),
+        ("events", BLOCK_EVENTS, len(long)),
+        *(("checkers", done, 3) for done in range(3)),
+    ]
 
 
 def test_a_segment_that_is_not_sealed_yet_is_a_part_of_it(copied, sound):
@@ -132,3 +149,10 @@ def test_what_does_not_fit_its_end_is_read_event_by_event_and_never_complete(hur
     assert not isinstance(found, LongHistory)
     assert found.damage is not None
     assert not found.complete
+
+
+@pytest.mark.parametrize("seed", range(FIRST, FIRST + SEEDS))
+def test_random_runs_are_judged_from_disk_as_they_are_in_memory(seed):
+    found = differential.compare(seed)
+    assert found.events
+    assert not found.differs, found

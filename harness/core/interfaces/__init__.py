@@ -18,7 +18,7 @@ from dethrone.harness.core.interfaces.backend import (
     NodeStart,
     Owned,
 )
-from dethrone.harness.core.interfaces.checker import Checker, Demanding, Incremental, Model, Unmet, Watcher
+from dethrone.harness.core.interfaces.checker import Checker, Demanding, Incremental, Model, Searching, Unmet, Watcher
 from dethrone.harness.core.interfaces.faults import FaultTraits, Shown, Who, declarations, declared, traits_of
 from dethrone.harness.core.interfaces.nemesis import (
     ClusterView,
@@ -104,6 +104,7 @@ __all__ = [
     "Rerunnable",
     "RunDefaults",
     "Scalable",
+    "Searching",
     "Secretive",
     "Shown",
     "StatusCall",

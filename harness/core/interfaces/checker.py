@@ -57,6 +57,14 @@ class Incremental(Protocol):
         """What watches one run."""
 
 
+@runtime_checkable
+class Searching(Protocol):
+    """A checker whose memory is not bounded by the run, and who says ``unknown`` where it would exceed a limit."""
+
+    def within(self, memory_bytes_max: int) -> Checker:
+        """The same with this limit."""
+
+
 class Model(Protocol):
     """What clients may see of one kind of object (a register, a set, a log): judges operations of any origin.
 

@@ -15,9 +15,9 @@ import msgspec
 from dethrone.harness.core import registry, store
 from dethrone.harness.core.errors import HistoryError
 from dethrone.harness.core.events import Trouble
-from dethrone.harness.core.history import History
+from dethrone.harness.core.history import History, Told
 from dethrone.harness.core.history_files import history_at, read_history, run_of
-from dethrone.harness.core.interfaces import Checker, Incremental, Watcher
+from dethrone.harness.core.interfaces import Checker, Incremental, Searching, Watcher
 from dethrone.harness.core.known_findings import Known, why_known
 from dethrone.harness.core.plan import Plan
 from dethrone.harness.core.signature import signature_of
@@ -47,13 +47,18 @@ def watching(checkers: Mapping[str, Checker], plan: Plan) -> list[Watcher]:
     return watchers((one for name, one in checkers.items() if not plan.stop_at or name in plan.stop_at), plan)
 
 
-def judge(history: History, plan: Plan, checkers: Mapping[str, Checker] | None = None) -> Judgement:
-    """The verdicts of all checkers and what they come to."""
+def judge(
+    history: History, plan: Plan, checkers: Mapping[str, Checker] | None = None, *, told: Told | None = None
+) -> Judgement:
+    """The verdicts of all checkers and what they come to. ``told`` how far it is: ``events``, then ``checkers``."""
     checkers = load_checkers() if checkers is None else checkers
-    prepare(history, plan, checkers)
-    verdicts = tuple(
-        signed(_judge_one(name, checkers[name], history, plan), history, plan) for name in sorted(checkers)
-    )
+    prepare(history, plan, checkers, told)
+    found: list[Verdict] = []
+    for name in sorted(checkers):
+        if told is not None:
+            told("checkers", len(found), len(checkers))
+        found.append(signed(_judge_one(name, checkers[name], history, plan), history, plan))
+    verdicts = tuple(found)
     outcome = merge(verdicts)
     damage = history.damage
     if outcome == "pass" and not history.complete:
@@ -71,11 +76,10 @@ def judge(history: History, plan: Plan, checkers: Mapping[str, Checker] | None =
     )
 
 
-def prepare(history: History, plan: Plan, checkers: Mapping[str, Checker]) -> None:
+def prepare(history: History, plan: Plan, checkers: Mapping[str, Checker], told: Told | None = None) -> None:
     """Read the history once for all of these checkers; also where they judge one by one afterwards."""
-    history.prepare(
-        view for name, checker in checkers.items() if plan.promise.owes(name) for view in getattr(checker, "views", ())
-    )
+    views = (view for name, one in checkers.items() if plan.promise.owes(name) for view in getattr(one, "views", ()))
+    history.prepare(views, told)
 
 
 def signed(verdict: Verdict, history: History, plan: Plan) -> Verdict:
@@ -166,8 +170,13 @@ def _only_noise(outcome: str, verdicts: Iterable[Verdict]) -> bool:
     )
 
 
-def check_path(path: Path) -> tuple[Judgement, Plan | None, History | None]:
-    """Judge a run directory, or a history file with ``plan.json`` next to it. HistoryError: nothing to judge."""
+def check_path(
+    path: Path, *, memory_bytes_max: int | None = None, told: Told | None = None
+) -> tuple[Judgement, Plan | None, History | None]:
+    """Judge a run directory, or a history file with ``plan.json`` next to it. HistoryError: nothing to judge.
+
+    ``memory_bytes_max``: of checkers that search [default: what each is content with]; ``told``: as of ``judge``.
+    """
     found = history_at(path)
     directory = run_of(found)
     history = read_history(found)
@@ -186,7 +195,12 @@ def check_path(path: Path) -> tuple[Judgement, Plan | None, History | None]:
             where=str(directory),
             cause=f"the plan says {plan.system} seed {plan.seed}, the history {begin.system} seed {begin.seed}",
         )
-    return judge(history, plan), plan, history
+    checkers = load_checkers()
+    if memory_bytes_max is not None:
+        checkers = {
+            name: one.within(memory_bytes_max) if isinstance(one, Searching) else one for name, one in checkers.items()
+        }
+    return judge(history, plan, checkers, told=told), plan, history
 
 
 class StoredVerdict(msgspec.Struct, frozen=True, kw_only=True):
