@@ -158,6 +158,23 @@ class AttachedHost:
         """See ``AgentHost``."""
         return self._living().probe_links_async(nonce, expect=expect, timeout_ns=timeout_ns)
 
+    def send_burst_async(self, nonce: int, plan: Mapping[str, tuple[int, int]]) -> Future[Mapping[str, str]]:
+        """See ``AgentHost``."""
+        return self._living().send_burst_async(nonce, plan)
+
+    def read_burst_async(self, nonce: int, expect: Mapping[str, int], *, timeout_ns: Ns) -> Future[Mapping[str, Any]]:
+        """See ``AgentHost``."""
+        return self._living().read_burst_async(nonce, expect, timeout_ns=timeout_ns)
+
+    @property
+    def offset(self) -> tuple[Ns, Ns]:
+        """See ``Link``."""
+        return self._living().offset
+
+    def client_burst(self, nonce: int, number: int, size: int) -> tuple[bytes, tuple[str, int]]:
+        """See ``AgentHost``."""
+        return self._living().client_burst(nonce, number, size)
+
     def client_probe(self, nonce: int) -> tuple[bytes, tuple[str, int]]:
         """See ``AgentHost``."""
         return self._living().client_probe(nonce)

@@ -52,10 +52,12 @@ class ClockSkew(msgspec.Struct, frozen=True):
 
 
 class LinkQuality(msgspec.Struct, frozen=True):
-    """Quality of packets that arrive from ``src`` (a host's name). What follows ``loss_percent`` is of messages.
+    """Quality of what arrives from ``src`` (a host's name): of messages on simulated links, of packets on real ones.
 
     ``duplicate_percent``: arrive twice. ``reorder_percent``: wait up to ``reorder_ns`` longer and may be overtaken.
     ``hold``: this number of next messages is kept back until this quality ends, then they arrive, in order.
+    ``corrupt_percent``: arrive with a bit flipped, and are dropped by who checks their sum. ``rate_kbit_per_s``: what
+    the link carries, in thousands of bits a second. These two are absent where they are not wanted.
     """
 
     src: str
@@ -66,9 +68,12 @@ class LinkQuality(msgspec.Struct, frozen=True):
     reorder_percent: int = 0
     reorder_ns: Ns = 0
     hold: int = 0
+    corrupt_percent: int | msgspec.UnsetType = msgspec.UNSET
+    rate_kbit_per_s: int | msgspec.UnsetType = msgspec.UNSET
 
     def plus(self, other: LinkQuality) -> LinkQuality:
-        """Both at once, on one link: delays and holds add up, of shares the larger one counts."""
+        """Both at once, on one link: delays and holds add up, of shares the larger one counts, of rates the smaller."""
+        rates = [one.rate_kbit_per_s for one in (self, other) if one.rate_kbit_per_s]
         return LinkQuality(
             src=self.src,
             delay_ns=self.delay_ns + other.delay_ns,
@@ -78,6 +83,8 @@ class LinkQuality(msgspec.Struct, frozen=True):
             reorder_percent=max(self.reorder_percent, other.reorder_percent),
             reorder_ns=max(self.reorder_ns, other.reorder_ns),
             hold=self.hold + other.hold,
+            corrupt_percent=max(self.corrupt_percent or 0, other.corrupt_percent or 0) or msgspec.UNSET,
+            rate_kbit_per_s=min(rates, default=msgspec.UNSET),
         )
 
 
