@@ -151,6 +151,10 @@ class AgentHost(Link):
 
         return self._ask(found, "probe_links", nonce=nonce, expect=list(expect), timeout_ns=timeout_ns)
 
+    def unshaped(self) -> str:
+        """Why the quality of its links cannot be changed, found out by trying it; "" if it can."""
+        return str(self._call("unshaped")["why"])
+
     def send_burst_async(self, nonce: int, plan: Mapping[str, tuple[int, int]]) -> Future[Mapping[str, str]]:
         """Send each peer in ``plan`` a burst (datagrams, bytes of each); the result: peer → why it got none."""
         asked = {peer: {"count": count, "size": size} for peer, (count, size) in plan.items()}

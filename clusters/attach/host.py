@@ -158,6 +158,10 @@ class AttachedHost:
         """See ``AgentHost``."""
         return self._living().probe_links_async(nonce, expect=expect, timeout_ns=timeout_ns)
 
+    def unshaped(self) -> str:
+        """See ``AgentHost``."""
+        return self._living().unshaped()
+
     def send_burst_async(self, nonce: int, plan: Mapping[str, tuple[int, int]]) -> Future[Mapping[str, str]]:
         """See ``AgentHost``."""
         return self._living().send_burst_async(nonce, plan)

@@ -28,8 +28,8 @@ from dethrone.harness.core.interfaces import (
 from dethrone.harness.core.plan import Plan
 from dethrone.harness.core.world import Simulable, VirtualWorld
 
-CAPABILITIES = frozenset({"iptables", "signals", "faketime", "messages", "power", "disks", "monotonic", "commands"})
-"""What faults may need here: cuts; signals; wall clocks; the quality of links and single messages; losses of power;
+CAPABILITIES = frozenset({"iptables", "signals", "faketime", "links", "power", "disks", "monotonic", "commands"})
+"""What faults may need here: cuts; signals; wall clocks; the quality of links; losses of power;
 troubles of disks; monotonic clocks; what commands of a kind's own amount to."""
 
 

@@ -1,8 +1,9 @@
-"""link: the quality of the victims' links: delay, jitter, loss, and messages that arrive twice or overtake each other.
+"""link: the quality of the victims' links: delay, jitter, loss, a rate, and what arrives twice, in part or overtaken.
 
 Parameters, whole numbers: ``delay_ns``, ``jitter_ns``, ``loss_percent``, ``duplicate_percent``, ``reorder_percent``
-with ``reorder_ns``; and ``direction``: ``in``, ``out`` or ``both`` (default), seen from the victims. Two such faults on
-one link add up. Out of scope: the clients' links.
+with ``reorder_ns``, ``corrupt_percent``, ``rate_kbit_per_s``; and ``direction``: ``in``, ``out`` or ``both`` (default),
+seen from the victims. Two such faults on one link add up. In simulation they concern messages, on real hosts packets:
+there, TCP hides duplicates and reordering from programs, and turns loss into delay. Out of scope: the clients' links.
 """
 
 from __future__ import annotations
@@ -22,12 +23,16 @@ from dethrone.nemesis.faults.afflicted import Affliction
 from dethrone.nemesis.parameters import bad, integer
 
 DIRECTIONS = ("in", "out", "both")
-PERCENT = ("loss_percent", "duplicate_percent", "reorder_percent")
+PERCENT = ("loss_percent", "duplicate_percent", "reorder_percent", "corrupt_percent")
 TIMES = ("delay_ns", "jitter_ns", "reorder_ns")
+RATE = "rate_kbit_per_s"
+RATE_MIN, RATE_MAX = 16, 10_000_000
+"""Of a slower link, no second is long enough to prove it; a faster one is none of this machine."""
+PARAMS = (*PERCENT, *TIMES, RATE)
 
 
 def _quality(params: Mapping[str, Any], src: str = "") -> LinkQuality:
-    values = {name: integer("link", params, name, least=0) for name in (*PERCENT, *TIMES)}
+    values = {name: integer("link", params, name, least=0) for name in (*PERCENT, *TIMES, RATE)}
     for name in PERCENT:
         if values[name] > 100:
             raise bad("link", name, values[name], "the most is 100")
@@ -36,9 +41,12 @@ def _quality(params: Mapping[str, Any], src: str = "") -> LinkQuality:
         raise unknown_name("direction of a link", str(direction), DIRECTIONS)
     if values["reorder_percent"] and not values["reorder_ns"]:
         raise ConfigError("the fault 'link' needs reorder_ns with reorder_percent")
-    quality = LinkQuality(src=src, **values)
+    if values[RATE] and not RATE_MIN <= values[RATE] <= RATE_MAX:
+        raise bad("link", RATE, values[RATE], f"it is {RATE_MIN} … {RATE_MAX}")
+    corrupt, rate = values.pop("corrupt_percent") or msgspec.UNSET, values.pop(RATE) or msgspec.UNSET
+    quality = LinkQuality(src=src, **values, corrupt_percent=corrupt, rate_kbit_per_s=rate)
     if quality == LinkQuality(src=src):
-        raise ConfigError("a link fault that changes nothing", next_step=f"give one of {', '.join((*PERCENT, *TIMES))}")
+        raise ConfigError("a link fault that changes nothing", next_step=f"give one of {', '.join(PARAMS)}")
     return quality
 
 
@@ -72,12 +80,12 @@ def _afflict(
 
 FAULT = Affliction(
     kind="link",
-    line="delay, jitter, loss, duplicates or reordering on the links of some nodes",
-    params=(*PERCENT, *TIMES, "direction"),
+    line="delay, jitter, loss, duplicates, reordering, corruption or a rate on the links of some nodes",
+    params=(*PARAMS, "direction"),
     judge=_quality,
     draws=_draws,
     afflict=_afflict,
-    capabilities=frozenset({"messages"}),
+    capabilities=frozenset({"links"}),
     traits=FaultTraits(harms="network", touches=frozenset({"links"})),
     few=False,
 )

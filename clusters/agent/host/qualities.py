@@ -21,7 +21,7 @@ from typing import Any
 
 from dethrone.clusters.agent.host.common import MS, Refused, now_ns
 from dethrone.clusters.agent.host.firewall import Firewall, Rule
-from dethrone.clusters.agent.host.nfqueue import queue_owners
+from dethrone.clusters.agent.host.nfqueue import PacketQueue, queue_owners
 from dethrone.clusters.agent.host.processes import process_stat, same_process
 from dethrone.clusters.agent.host.shaper import MESSAGE_MAX, fork_shaper
 from dethrone.clusters.agent.host.shaping import SHAPES
@@ -34,6 +34,8 @@ SILENCE_MAX_NS = 500 * MS
 """A helper that says nothing for longer is ended: while it is stopped, no packet passes."""
 ORPHAN_LIMIT_S = 1.0
 """How long a helper may take to end after its agent."""
+UNROUTED = "192.0.2.1"
+"""An address of no host (RFC 5737), for rules that are only tried."""
 STARTS_MAX = 2
 """How often a helper is started before the fault is given up."""
 
@@ -132,6 +134,11 @@ def end_shaper(pid: int, start: int) -> None:
             os.kill(pid, signal.SIGKILL)
 
 
+def _queueing(number: int) -> str:
+    """The rest of a rule that puts packets into this queue, and lets them pass if no program reads it."""
+    return f"! -i lo -j NFQUEUE --queue-num {number} --queue-bypass"
+
+
 class Qualities:
     """The links of this host that are shaped. Thread-safe. ``remember``: stores ``process``.
 
@@ -156,6 +163,21 @@ class Qualities:
     def used(self) -> bool:
         """Whether a link is, or may be, shaped."""
         return self._helper is not None or self.rules.used
+
+    def unavailable(self) -> str:
+        """Why links cannot be shaped here, found out by trying it without a helper; "" if they can."""
+        with self._lock:
+            if self.used:
+                return ""
+            try:
+                queue = PacketQueue()
+            except Refused as refused:
+                return str(refused)
+            try:
+                took, why, _ = self.rules.apply([Rule("", UNROUTED, _queueing(queue.number))], verify=True)
+                return (self.rules.remove() if took else "") or ("" if took else why)
+            finally:
+                queue.close()
 
     @property
     def process(self) -> Sequence[int] | None:
@@ -199,7 +221,7 @@ class Qualities:
                 self._end_helper()
                 if attempt == STARTS_MAX - 1:
                     raise
-        does = f"! -i lo -j NFQUEUE --queue-num {helper.number} --queue-bypass"
+        does = _queueing(helper.number)
         rules = [Rule(src, address, does) for src, link in self._links.items() for address in link["addresses"]]
         took, why, _ = self.rules.apply(rules, verify=verify)
         return took, why

@@ -121,6 +121,7 @@ class Host:
             "bye": ("state", self._bye),
             "send_probes": ("", self._send_probes),
             "probe_links": ("probe", self._probe_links),
+            "unshaped": ("state", lambda _: {"why": self.qualities.unavailable()}),
             "send_burst": ("probe", self._send_burst),
             "read_burst": ("probe", self._read_burst),
             "measure": ("measure", self._measure),

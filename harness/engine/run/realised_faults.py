@@ -120,7 +120,12 @@ class RealisedFaults:
         outcome: Literal["installed", "indeterminate"] = "indeterminate" if failed else "installed"
         why = "; ".join(failed)
         hit = hit_record(active.hit, span)
-        active.realised = msgspec.structs.replace(active.realised, begin=span, outcome=outcome, why=why, trigger=hit)
+        engine = next(
+            filter(None, (detail.get("links", {}).get("engine") for detail in details.values())), msgspec.UNSET
+        )
+        active.realised = msgspec.structs.replace(
+            active.realised, begin=span, outcome=outcome, why=why, trigger=hit, engine=engine
+        )
         self._replace(active.realised)
         evidence = {**_evidence(active.planned.name, hit), **details}
         return Settled(active.realised, "begin", outcome, span, why, evidence)
