@@ -27,7 +27,7 @@ RATE_TOLERANCE = 0.1
 RATE_FULL_KBIT_PER_S = 50_000
 """A faster link is not filled by the agents' bursts; only that it is not faster than wanted is proved."""
 SLACK_NS = 5 * MS
-"""How much later than wanted the median of a burst may be, or a tenth of what is wanted."""
+"""How much later than wanted the soonest of a burst may be, or a tenth of what is wanted."""
 EARLY_NS = MS // 2
 PLAIN_LATE_NS = 20 * MS
 """A link whose median is later is not healed."""
@@ -137,9 +137,9 @@ def _mistimed(quality: LinkQuality, arrived: Arrived) -> str:
     if earliest < quality.delay_ns - EARLY_NS:
         return f"a probe took {earliest / MS:.3g} ms, {quality.delay_ns / MS:.4g} ms are wanted"
     most = latest_ns(quality)
-    median = arrived.found["late_median"] + arrived.late_lo
-    if not quality.rate_kbit_per_s and median > most + max(SLACK_NS, most // 10):
-        return f"probes took {median / MS:.3g} ms (median), at most {most / MS:.4g} ms are wanted"
+    soonest = arrived.found["late_min"] + arrived.late_lo
+    if not quality.rate_kbit_per_s and soonest > most + max(SLACK_NS, most // 10):
+        return f"every probe took {soonest / MS:.3g} ms or longer, at most {most / MS:.4g} ms are wanted"
     latest = arrived.found["late_max"] + arrived.late_hi
     if quality.jitter_ns > MS and latest < quality.delay_ns + quality.jitter_ns // 10:
         return f"no probe took longer than {latest / MS:.3g} ms, there is no jitter"

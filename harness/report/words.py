@@ -353,19 +353,17 @@ def _process(event: ev.NodeProcess) -> str:
     return line
 
 
-def engine_of(evidence: Mapping[str, Any]) -> str:
-    """By which means hosts changed the quality of their links: ``nfqueue (packets)``; "" if they did not."""
-    links = (found.get("links") for found in evidence.values() if isinstance(found, Mapping))
-    engines = sorted({str(one["engine"]) for one in links if isinstance(one, Mapping) and "engine" in one})
-    return f"{', '.join(engines)} (packets)" if engines else ""
+def begun_line(event: ev.FaultEvent) -> str:
+    """A fault, and by which means hosts changed their links, if they did."""
+    what = fault_line(event.kind, event.victims, event.roles, event.params)
+    engine = event.evidence.get("engine", "")
+    return f"{what} · by {engine} (packets)" if engine else what
 
 
 def _fault(event: ev.FaultEvent) -> str:
-    what = fault_line(event.kind, event.victims, event.roles, event.params)
+    what = begun_line(event)
     trigger = trigger_line(event.evidence)
     what += f" · {trigger}" if trigger else ""
-    engine = engine_of(event.evidence)
-    what += f" · by {engine}" if engine and event.phase == "begin" else ""
     why = f" ({short(event.why)})" if event.why else ""
     words = {
         "installed": "in force",
