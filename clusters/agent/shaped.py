@@ -26,8 +26,8 @@ RATE_WINDOW_NS = SECOND // 10
 RATE_TOLERANCE = 0.1
 RATE_FULL_KBIT_PER_S = 50_000
 """A faster link is not filled by the agents' bursts; only that it is not faster than wanted is proved."""
-SLACK_NS = 5 * MS
-"""How much later than wanted the soonest of a burst may be, or a tenth of what is wanted."""
+SLACK_NS = 10 * MS
+"""How much later than wanted the soonest of a burst may be, or a fifth of what is wanted."""
 EARLY_NS = MS // 2
 PLAIN_LATE_NS = 20 * MS
 """A link whose median is later is not healed."""
@@ -138,7 +138,7 @@ def _mistimed(quality: LinkQuality, arrived: Arrived) -> str:
         return f"a probe took {earliest / MS:.3g} ms, {quality.delay_ns / MS:.4g} ms are wanted"
     most = latest_ns(quality)
     soonest = arrived.found["late_min"] + arrived.late_lo
-    if not quality.rate_kbit_per_s and soonest > most + max(SLACK_NS, most // 10):
+    if not quality.rate_kbit_per_s and soonest > most + max(SLACK_NS, most // 5):
         return f"every probe took {soonest / MS:.3g} ms or longer, at most {most / MS:.4g} ms are wanted"
     latest = arrived.found["late_max"] + arrived.late_hi
     if quality.jitter_ns > MS and latest < quality.delay_ns + quality.jitter_ns // 10:

@@ -172,7 +172,7 @@ def burst(late_ns: list[int], *, spacing_ns: int = 1000, errors: int = 0) -> Arr
 CASES = {
     "a delay": (LinkQuality("n1", delay_ns=50 * MS), [50 * MS] * 40, ""),
     "no delay": (LinkQuality("n1", delay_ns=50 * MS), [MS] * 40, "a probe took 1 ms, 50 ms are wanted"),
-    "a longer delay": (LinkQuality("n1", delay_ns=50 * MS), [60 * MS] * 40, "every probe took 60 ms"),
+    "a longer delay": (LinkQuality("n1", delay_ns=50 * MS), [61 * MS] * 40, "every probe took 61 ms"),
     "no jitter": (LinkQuality("n1", jitter_ns=50 * MS), [0] * 40, "there is no jitter"),
     "loss": (LinkQuality("n1", loss_percent=50), [0, -1] * 20, ""),
     "no loss": (LinkQuality("n1", loss_percent=50), [0] * 40, "40 of 40 probes arrived, 50 % are wanted"),
