@@ -284,7 +284,7 @@ class AttachedHost:
                     whys += self._start_again()
                     found = self._inspect()
                 whys += self._freeze(found, wanted=want.frozen)
-                rules = HostState(cuts=want.cuts, links=want.links)
+                rules = HostState(cuts=want.cuts, links=want.links, resets=want.resets)
                 inner = self._living().converge_async(rules, verify=verify).result()
                 whys += [inner.why] if not inner.confirmed else []
                 detail |= inner.detail

@@ -136,6 +136,8 @@ class Network:
             name = link.src.name
             if (name in before.cuts) != (name in after.cuts):
                 self._cut(link, cut=name in after.cuts, reset=reset)
+            if self.flows and name in (after.resets or ()):
+                link.up = False  # its next packet is answered with a reset, and then it waits for a new flow
             quality = qualities.get(name)
             if quality != link.quality:
                 link.quality = quality

@@ -140,8 +140,9 @@ class HostState(msgspec.Struct, frozen=True):
     """The desired state of one host; the default value is a healthy host with its node running.
 
     ``cuts``: names of hosts (or ``client``) whose packets are dropped on ARRIVAL here; a two-way cut is in the state of
-    both ends. ``down``: the node process is ended by this signal and stays down. ``frozen``: SIGSTOP. ``troubles``: of
-    kinds of faults with commands of their own, sorted; absent where there are none.
+    both ends. ``resets``: of these, the ones whose TCP is answered with a reset, so that their connections end at once.
+    ``down``: the node process is ended by this signal and stays down. ``frozen``: SIGSTOP. ``troubles``: of kinds of
+    faults with commands of their own, sorted. ``resets`` and ``troubles`` are absent where there are none.
     """
 
     cuts: tuple[str, ...] = ()
@@ -152,6 +153,7 @@ class HostState(msgspec.Struct, frozen=True):
     disk: DiskTrouble | None = None
     cpu_percent: int | None = None
     troubles: tuple[Trouble, ...] | msgspec.UnsetType = msgspec.UNSET
+    resets: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
 
     @property
     def healthy(self) -> bool:
@@ -189,6 +191,7 @@ class HostState(msgspec.Struct, frozen=True):
             disk=max(filter(None, (self.disk, other.disk)), key=_severity, default=None),
             cpu_percent=min(shares, default=None),
             troubles=tuple(sorted(troubles, key=msgspec.json.encode)) or msgspec.UNSET,
+            resets=tuple(sorted({*(self.resets or ()), *(other.resets or ())})) or msgspec.UNSET,
         )
 
 
@@ -208,11 +211,11 @@ def with_more(state: ClusterState, more: Mapping[str, HostState]) -> dict[str, H
     return {**state, **{host: state[host].plus(trouble) for host, trouble in more.items()}}
 
 
-def with_cuts(state: ClusterState, links: frozenset[tuple[str, str]]) -> dict[str, HostState]:
-    """``state`` plus the DIRECTED cuts ``(src, dst)``: what src sends no longer arrives at dst."""
+def with_cuts(state: ClusterState, links: frozenset[tuple[str, str]], *, reset: bool = False) -> dict[str, HostState]:
+    """``state`` plus the DIRECTED cuts ``(src, dst)``: what src sends no longer arrives at dst, which may say so."""
     out = dict(state)
     for src, dst in sorted(links):
-        out[dst] = out[dst].plus(HostState(cuts=(src,)))
+        out[dst] = out[dst].plus(HostState(cuts=(src,), resets=(src,) if reset else msgspec.UNSET))
     return out
 
 

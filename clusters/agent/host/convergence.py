@@ -22,7 +22,7 @@ from dethrone.clusters.agent.host.clocks import (
 )
 from dethrone.clusters.agent.host.commands import Commands, Deed, deeds
 from dethrone.clusters.agent.host.common import SECOND, Refused, now_ns
-from dethrone.clusters.agent.host.firewall import Firewall, Rule
+from dethrone.clusters.agent.host.firewall import CUT, RESET, Firewall, Rule
 from dethrone.clusters.agent.host.node import NodeProcess, Seen
 from dethrone.clusters.agent.host.probes import Probes
 from dethrone.clusters.agent.host.processes import SIGNAL_LIMIT_S, switches
@@ -220,13 +220,16 @@ class HostKeeper:
     def _cut(self, part: Part, want: Mapping[str, Any], *, verify: bool) -> None:
         ways = self._ways(sorted(want["cuts"]))
         problems = self._unknown(ways)
-        rules = [Rule(src, address) for src, addresses in ways.items() for address in addresses]
+        rules = []
+        for src, addresses in ways.items():
+            kinds = (RESET, CUT) if src in want["resets"] else (CUT,)
+            rules += [Rule(src, address, does) for address in addresses for does in kinds]
         took, why, detail = self._rules.apply(rules, verify=verify)
         if not took:
             problems.append(why)
         if rules:
             detail["cuts"] = list(dict.fromkeys(rule.src for rule in rules))
-            detail["addresses"] = [rule.address for rule in rules]
+            detail["addresses"] = [rule.address for rule in rules if rule.does == CUT]
         part.end(ok=not problems, why="; ".join(problems), **detail)
 
     def _unknown(self, ways: Mapping[str, Sequence[str]]) -> list[str]:

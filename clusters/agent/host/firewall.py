@@ -31,6 +31,8 @@ NO_TABLE = "Table does not exist"
 
 CUT = "-j DROP"
 """What a rule does to packets, as ``iptables-save`` prints it after their source."""
+RESET = "-p tcp -j REJECT --reject-with tcp-reset"
+"""The sender's connection ends at its next packet (iptables-extensions(8), REJECT)."""
 
 
 class Rule(NamedTuple):

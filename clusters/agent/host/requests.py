@@ -56,7 +56,7 @@ def texts_of(raw: Any, what: str) -> list[str]:
 def clean_state(raw: Any) -> dict[str, Any]:
     """A desired state with every field present and checked. Raises Refused for anything else."""
     raw = object_of(raw, "want")
-    unknown = set(raw) - {"cuts", "links", "down", "frozen", "clock", "disk", "cpu_percent", "troubles"}
+    unknown = set(raw) - {"cuts", "resets", "links", "down", "frozen", "clock", "disk", "cpu_percent", "troubles"}
     if unknown:
         raise Refused(f"unknown in want: {', '.join(sorted(unknown))[:200]}")
     down = raw.get("down")
@@ -89,6 +89,7 @@ def clean_state(raw: Any) -> dict[str, Any]:
         }
     return {
         "cuts": texts_of(raw.get("cuts") or [], "cuts"),
+        "resets": texts_of(raw.get("resets") or [], "resets"),
         "links": links,
         "down": down,
         "frozen": raw.get("frozen", False),

@@ -90,6 +90,41 @@ def test_a_cut_is_proved_and_cuts_and_its_heal_is_proved_and_heals(five, hosts):
     assert reaches(five["n1"], five["n3"])
 
 
+FLOW = """
+import socket
+c = socket.create_connection(('{address}', 7904)); c.settimeout(20); print('up', flush=True)
+try:
+    while True: c.sendall(b'x'); c.recv(1)
+except ConnectionResetError: print('reset', flush=True)
+"""
+ECHO = """
+import socket
+s = socket.create_server(('', 7904)); print('up', flush=True); c = s.accept()[0]
+while data := c.recv(9): c.sendall(data)
+"""
+
+
+@TOOLS
+def test_a_cut_may_reset_connections_which_then_end_at_once(five, hosts):
+    server = python(five["n2"], ECHO)
+    assert server.stdout.readline() == b"up\n"
+    client = python(five["n1"], FLOW.format(address=five["n2"].address))
+    try:
+        assert client.stdout.readline() == b"up\n"
+        cut = with_cuts(dict.fromkeys(hosts, HEALTHY), frozenset({("n1", "n2")}), reset=True)
+        evidence = converge_all(hosts, cut)["n2"]
+        assert evidence.confirmed, evidence.why
+        assert evidence.detail["probes"]["dropped"]["n1"] > 0
+        assert client.stdout.readline() == b"reset\n"
+        assert converge_all(hosts, dict.fromkeys(hosts, HEALTHY))["n2"].confirmed
+        assert reaches(five["n1"], five["n2"])
+    finally:
+        for process in (server, client):
+            process.kill()
+            process.wait()
+            process.stdout.close()
+
+
 def test_a_cut_can_be_one_way(hosts):
     evidence = ask(hosts, ("n1", "n2"))
     assert evidence["n1"].confirmed
