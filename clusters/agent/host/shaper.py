@@ -17,6 +17,7 @@ import select
 import signal
 import socket
 import time
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -41,7 +42,9 @@ def fork_shaper(probe_port: int, number: int | None) -> tuple[int, socket.socket
     that another thread of ours may have locked; one that hangs all the same sends no heartbeat, and is ended.
     """
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    pid = os.fork()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 warns of forks next to threads; see above
+        pid = os.fork()
     if pid == 0:
         try:
             _alone(theirs.fileno())
@@ -144,13 +147,12 @@ class _Helper:
             self._control.send(json.dumps({**told, **more}).encode())
 
     def _read(self) -> None:
-        now = now_ns()
         verdicts = []
         for _ in range(READ_MAX):
             packet = self._queue.read()
             if packet is None:
                 break
-            verdict = self._shaper.arrive(now, packet)
+            verdict = self._shaper.arrive(now_ns(), packet)
             if verdict is not None:
                 verdicts.append(verdict)
         if verdicts:

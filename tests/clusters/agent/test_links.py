@@ -164,6 +164,33 @@ def test_datagrams_arrive_twice_and_overtake_each_other(five, hosts):
     assert sum(later < one for one, later in itertools.pairwise(firsts)) > 20
 
 
+SINK_V6 = SINK.replace("type=2", "10, 2")
+SEND_V6 = SEND.replace("type=2", "10, 2")
+
+
+def test_ipv6_is_shaped_like_ipv4(five, hosts):
+    ours = {name: f"fd7d:{os.getpid() % 10000}::{name[1:]}" for name in ("n1", "n2")}
+    try:
+        for name, address in ours.items():
+            argv = five[name].command("ip", "address", "add", f"{address}/64", "dev", "eth0", "nodad")
+            subprocess.run(argv, check=True)
+        for nonce in (1, 2):  # the agents report their new addresses with what they answer
+            [host.probe_links_async(nonce, expect=[], timeout_ns=0).result(5) for host in hosts.values()]
+        evidence = shape(hosts, duplicate_percent=50)
+        assert evidence.confirmed, evidence.why
+        assert ours["n1"] in hosts["n1"].addresses
+        with Program(five["n2"], SINK_V6) as sink:
+            run(five["n1"], SEND_V6.format(count=100, address=ours["n2"]))
+            time.sleep(0.2)  # the longest that a datagram waits here
+            run(five["n1"], f"import socket; socket.socket(10, 2).sendto(b'end', ('{ours['n2']}', 7901))")
+            found = sink.said()
+        assert set(found) == set(range(100))
+        assert 25 < len(found) - 100 < 75
+    finally:
+        for name, address in ours.items():
+            subprocess.run(five[name].command("ip", "address", "del", f"{address}/64", "dev", "eth0"), check=False)
+
+
 def test_corrupted_datagrams_are_dropped_by_the_kernel_that_checks_their_sum(five, hosts):
     evidence = shape(hosts, corrupt_percent=40)
     assert evidence.confirmed, evidence.why
