@@ -259,12 +259,18 @@ def _aspects(host: str, state: HostState, voters: tuple[str, ...], promise: Prom
             value = "cut"
         elif link is not None and (
             link.hold
-            or link.loss_percent > promise.loss_percent_max
+            or link.rate_kbit_per_s  # no promise says how much a system needs
+            or link.loss_percent + (link.corrupt_percent or 0) > promise.loss_percent_max
             or link.delay_ns + link.jitter_ns + link.reorder_ns > promise.delay_max_ns
         ):
             value = "bad"
         elif link is not None and (
-            link.loss_percent or link.delay_ns or link.jitter_ns or link.duplicate_percent or link.reorder_percent
+            link.loss_percent
+            or link.delay_ns
+            or link.jitter_ns
+            or link.duplicate_percent
+            or link.reorder_percent
+            or link.corrupt_percent
         ):
             value = "fair"
         out["link", src, host] = value

@@ -151,10 +151,28 @@ class AgentHost(Link):
 
         return self._ask(found, "probe_links", nonce=nonce, expect=list(expect), timeout_ns=timeout_ns)
 
+    def unshaped(self) -> str:
+        """Why the quality of its links cannot be changed, found out by trying it; "" if it can."""
+        return str(self._call("unshaped")["why"])
+
+    def send_burst_async(self, nonce: int, plan: Mapping[str, tuple[int, int]]) -> Future[Mapping[str, str]]:
+        """Send each peer in ``plan`` a burst (datagrams, bytes of each); the result: peer → why it got none."""
+        asked = {peer: {"count": count, "size": size} for peer, (count, size) in plan.items()}
+        return self._ask(lambda said: said["failed"], "send_burst", nonce=nonce, plan=asked)
+
+    def read_burst_async(self, nonce: int, expect: Mapping[str, int], *, timeout_ns: Ns) -> Future[Mapping[str, Any]]:
+        """Wait for this number of datagrams of each sender; ``bursts``: what arrived of each (``bursts.summary``)."""
+        return self._ask(lambda said: said, "read_burst", nonce=nonce, expect=dict(expect), timeout_ns=timeout_ns)
+
     def client_probe(self, nonce: int) -> tuple[bytes, tuple[str, int]]:
         """The probe that the harness itself sends as ``client``, and its target."""
         payload = f"dethrone-probe {self._greeting['run']} {nonce} client {self.address}".encode()
         return payload, (self.address, int(self._greeting["probe_port"]))
+
+    def client_burst(self, nonce: int, number: int, size: int) -> tuple[bytes, tuple[str, int]]:
+        """One datagram of the harness' own burst to the host, and its target."""
+        head = f"dethrone-burst {self._greeting['run']} {nonce} client {number} {time.monotonic_ns()} "
+        return head.encode().ljust(size, b"."), (self.address, int(self._greeting["probe_port"]))
 
     sets_timers = True
 

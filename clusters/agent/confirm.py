@@ -9,8 +9,8 @@ Cuts are probed again before they end: if ``held`` is false in ``detail["before"
 
 Guarantees: every host knows every address of every other before links are judged; bounded; never raises for a fault
 that did not take effect or a host that is lost; a probe that got lost without a cut is sent again before it counts;
-rules that another program removed meanwhile are restored once. Out of scope: links with partial loss (not judged) and
-resetting flows.
+rules that another program removed meanwhile are restored once. Links of bad quality are proved as ``link_proof`` says.
+Out of scope: resetting flows.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import msgspec
 
+from dethrone.clusters.agent.link_proof import LinkProof, begin, changed_links
 from dethrone.harness.core.clock import SECOND, Ns, Span
 from dethrone.harness.core.errors import ClusterError
 from dethrone.harness.core.hoststate import HEALTHY, HostState
@@ -71,6 +72,19 @@ class ProbingHost(Protocol):
     def probe_links_async(self, nonce: int, *, expect: Sequence[str], timeout_ns: Ns) -> Future[Mapping[str, Any]]:
         """Wait for probes; the result: which arrived, and how many packets were dropped."""
 
+    def send_burst_async(self, nonce: int, plan: Mapping[str, tuple[int, int]]) -> Future[Mapping[str, str]]:
+        """Send each peer a burst (datagrams, bytes of each); the result: peer → why it got none."""
+
+    def read_burst_async(self, nonce: int, expect: Mapping[str, int], *, timeout_ns: Ns) -> Future[Mapping[str, Any]]:
+        """Wait for this number of datagrams of each sender; the result: what arrived of each."""
+
+    @property
+    def offset(self) -> tuple[Ns, Ns]:
+        """Bounds of history time − its own clock."""
+
+    def client_burst(self, nonce: int, number: int, size: int) -> tuple[bytes, tuple[str, int]]:
+        """One datagram of the harness' own burst, and its target."""
+
     def client_probe(self, nonce: int) -> tuple[bytes, tuple[str, int]]:
         """The probe that the harness itself sends as ``client``, and its target."""
 
@@ -92,6 +106,7 @@ def converge_all(
         transaction.converge(wants, verify=False)
     if transaction.network:
         transaction.prove()
+        transaction.prove_links()
     return transaction.told()
 
 
@@ -144,7 +159,7 @@ class _Transaction:
     def acquaint(self) -> None:
         """Introduce hosts that do not know each other, if every link is open."""
         told, _ = self.introduce()
-        if told and not any(host.state.suffered.cuts for host in self._hosts.values()):
+        if told and not any(host.state.suffered.cuts or host.state.suffered.links for host in self._hosts.values()):
             for _ in range(LEARNING_ROUNDS):
                 self.learn(min(ROUND_LIMITS_S[0], max(0.0, self._deadline - time.monotonic())))
 
@@ -155,18 +170,18 @@ class _Transaction:
         for name, host in self._hosts.items():
             peers = {other: addresses for other, addresses in directory.items() if other != name}
             if {other: tuple(known) for other, known in host.met.items()} != peers:
-                asked[name] = _begin(host.meet_async, peers)
+                asked[name] = begin(host.meet_async, peers)
         said = {name: self._result(future) for name, future in asked.items()}
         return bool(said), {name: why for name, why in said.items() if why}
 
     def learn(self, limit_s: float) -> None:
         """One round of probes between all hosts; each way that a probe arrives over is known from then on."""
         nonce = secrets.randbits(62)
-        for future in [_begin(host.send_probes_async, nonce) for host in self._hosts.values()]:
+        for future in [begin(host.send_probes_async, nonce) for host in self._hosts.values()]:
             self._result(future)
         limit_ns = int(limit_s * SECOND)
         waits = [
-            _begin(
+            begin(
                 host.probe_links_async, nonce, expect=[one for one in self._hosts if one != name], timeout_ns=limit_ns
             )
             for name, host in self._hosts.items()
@@ -177,7 +192,7 @@ class _Transaction:
     def converge(self, wants: Mapping[str, HostState], *, verify: bool) -> None:
         """Send all requests at once, then collect the answers."""
         asked = time.monotonic_ns()
-        futures = {name: _begin(self._hosts[name].converge_async, want, verify=verify) for name, want in wants.items()}
+        futures = {name: begin(self._hosts[name].converge_async, want, verify=verify) for name, want in wants.items()}
         for name, future in futures.items():
             said = self._result(future)
             if isinstance(said, Evidence):
@@ -243,6 +258,24 @@ class _Transaction:
                 detail={**found.detail, "probes": dict(said)},
             )
 
+    def prove_links(self) -> None:
+        """Prove the links whose quality changed."""
+        changed = changed_links(self._before, self._wants)
+        if not changed:
+            return
+        proof = LinkProof(self._hosts, changed, self._result)
+        proof.prove(self._deadline)
+        for name, problems in proof.problems.items():
+            found = self.evidence[name]
+            wrong = [problem for problem in problems.values() if problem]
+            self.evidence[name] = msgspec.structs.replace(
+                found,
+                span=Span(found.span.lo, max(found.span.hi, time.monotonic_ns() - self._hosts[name].origin_ns)),
+                confirmed=found.confirmed and not wrong,
+                why="; ".join(filter(None, [found.why, *wrong])),
+                detail={**found.detail, "bursts": proof.found[name]},
+            )
+
     def _round(
         self, limit_s: float, number: int, wants: Mapping[str, HostState]
     ) -> dict[str, tuple[list[str], Mapping[str, Any]]]:
@@ -251,7 +284,7 @@ class _Transaction:
         states = {name: host.state for name, host in self._hosts.items()}
         client = _probe_as_client(nonce, [self._hosts[name] for name in wants if self._concerns_client(name)])
         sends = {
-            name: _begin(
+            name: begin(
                 host.send_probes_async,
                 nonce,
                 order=[other for other in sorted(states) if other != name and name in _deaf(states[other])],
@@ -261,7 +294,7 @@ class _Transaction:
         sent = {name: self._result(future) for name, future in sends.items()}
         expected = {name: self._expected(name, states, sent) for name in wants}
         answers = {
-            name: _begin(
+            name: begin(
                 self._hosts[name].probe_links_async,
                 nonce,
                 expect=expected[name],
@@ -284,8 +317,8 @@ class _Transaction:
 
     def _expected(self, name: str, states: Mapping[str, HostState], sent: Mapping[str, Any]) -> list[str]:
         """The senders whose probes must arrive at ``name``."""
-        lossy = {link.src for link in states[name].suffered.links if link.loss_percent}
-        shut = {*_deaf(states[name]), *lossy, name}
+        shaped = {link.src for link in states[name].suffered.links}  # proved apart
+        shut = {*_deaf(states[name]), *shaped, name}
         expected = [other for other in sorted(states) if other not in shut and not isinstance(sent[other], str)]
         if CLIENT in _deaf(self._before[name]) and CLIENT not in shut:
             expected.append(CLIENT)
@@ -333,14 +366,6 @@ class _Transaction:
             return error.what
         except FutureTimeout:
             return "the agent did not answer in time"
-
-
-def _begin(ask: Any, *arguments: Any, **named: Any) -> Any:
-    """A future, or why there is none."""
-    try:
-        return ask(*arguments, **named)
-    except ClusterError as error:
-        return error.what
 
 
 def _deaf(state: HostState) -> set[str]:

@@ -66,7 +66,7 @@ class AttachBackend(confirm.AgentBackend):
     def traits(self) -> BackendTraits:
         """Containers of the user's: their clocks and disks are their own, and their files are not read."""
         return BackendTraits(
-            capabilities=frozenset({"iptables", "signals"}),
+            capabilities=frozenset({"iptables", "signals", "links"}),
             lending=Lending(lent=self.lent, usable=self.usable),
             refuse=self.refuse,
             shows=self.shows,

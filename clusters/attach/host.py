@@ -158,6 +158,27 @@ class AttachedHost:
         """See ``AgentHost``."""
         return self._living().probe_links_async(nonce, expect=expect, timeout_ns=timeout_ns)
 
+    def unshaped(self) -> str:
+        """See ``AgentHost``."""
+        return self._living().unshaped()
+
+    def send_burst_async(self, nonce: int, plan: Mapping[str, tuple[int, int]]) -> Future[Mapping[str, str]]:
+        """See ``AgentHost``."""
+        return self._living().send_burst_async(nonce, plan)
+
+    def read_burst_async(self, nonce: int, expect: Mapping[str, int], *, timeout_ns: Ns) -> Future[Mapping[str, Any]]:
+        """See ``AgentHost``."""
+        return self._living().read_burst_async(nonce, expect, timeout_ns=timeout_ns)
+
+    @property
+    def offset(self) -> tuple[Ns, Ns]:
+        """See ``Link``."""
+        return self._living().offset
+
+    def client_burst(self, nonce: int, number: int, size: int) -> tuple[bytes, tuple[str, int]]:
+        """See ``AgentHost``."""
+        return self._living().client_burst(nonce, number, size)
+
     def client_probe(self, nonce: int) -> tuple[bytes, tuple[str, int]]:
         """See ``AgentHost``."""
         return self._living().client_probe(nonce)
@@ -263,7 +284,7 @@ class AttachedHost:
                     whys += self._start_again()
                     found = self._inspect()
                 whys += self._freeze(found, wanted=want.frozen)
-                rules = HostState(cuts=want.cuts, links=want.links)
+                rules = HostState(cuts=want.cuts, links=want.links, resets=want.resets)
                 inner = self._living().converge_async(rules, verify=verify).result()
                 whys += [inner.why] if not inner.confirmed else []
                 detail |= inner.detail

@@ -50,12 +50,12 @@ PROBES = (
         what_to_do="use a kernel with nf_tables or ip_tables (`modprobe nf_tables`)",
     ),
     Probe(
-        name="docker: random loss (iptables statistic)",
-        script="iptables -w 2 -N DETHRONE-probe && iptables -w 2 -A DETHRONE-probe -m statistic --mode random "
-        "--probability 0.5 -j DROP; code=$?; iptables -w 2 -F DETHRONE-probe; iptables -w 2 -X DETHRONE-probe; "
-        "exit $code",
-        why="the kernel has no statistic match: no packet loss on real links",
-        what_to_do="use a kernel with xt_statistic; cuts work without it",
+        name="docker: links of bad quality (NFQUEUE)",
+        script="t='iptables -w 2 -t mangle'; $t -N DETHRONE-probe && $t -A DETHRONE-probe -s 192.0.2.1 -j NFQUEUE "
+        "--queue-num 7003 --queue-bypass && test -e /proc/net/netfilter/nfnetlink_queue; code=$?; "
+        "$t -F DETHRONE-probe; $t -X DETHRONE-probe; exit $code",
+        why="the kernel has no queue for packets: no link and no hold on real hosts",
+        what_to_do="use a kernel with xt_NFQUEUE and nfnetlink_queue; cuts work without them",
     ),
     Probe(
         name="docker: ss -K resets flows",

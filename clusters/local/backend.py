@@ -26,6 +26,7 @@ from pathlib import Path
 from dethrone.clusters.agent import bundle, confirm
 from dethrone.clusters.agent.agent_host import AgentHost
 from dethrone.clusters.agent.host.clocks import find_faketime
+from dethrone.clusters.agent.host.nfqueue import QUEUES
 from dethrone.clusters.agent.streams import SocketStream
 from dethrone.clusters.deploying import check_names
 from dethrone.clusters.docker.labels import LIB, MEMORY
@@ -357,11 +358,19 @@ def _enter() -> None:
 def _capabilities() -> frozenset[str]:
     """What the faults need that this machine's tools can do."""
     able = {"signals", "commands"}
+    if _queues():
+        able.add("links")
     if shutil.which("iptables-save", path=_path()) is not None:
         able.add("iptables")
     if find_faketime() is not None:
         able.add("faketime")
     return frozenset(able)
+
+
+def _queues() -> bool:
+    """Whether this kernel has, or can load, the queue that links are shaped by; each host tries it before a run."""
+    modules = Path("/lib/modules", os.uname().release, "modules.dep")
+    return Path(QUEUES).exists() or "/nfnetlink_queue.ko" in _text(modules)
 
 
 @functools.cache

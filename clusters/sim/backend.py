@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dethrone.clusters.sim.settings import fill
 from dethrone.clusters.sim.world import SimWorld
 from dethrone.harness.core.clock import Ns
-from dethrone.harness.core.errors import ClusterError, MissingCapability
+from dethrone.harness.core.errors import ClusterError, ConfigError, MissingCapability
 from dethrone.harness.core.hoststate import HostState
 from dethrone.harness.core.interfaces import (
     Available,
@@ -28,9 +28,20 @@ from dethrone.harness.core.interfaces import (
 from dethrone.harness.core.plan import Plan
 from dethrone.harness.core.world import Simulable, VirtualWorld
 
-CAPABILITIES = frozenset({"iptables", "signals", "faketime", "messages", "power", "disks", "monotonic", "commands"})
-"""What faults may need here: cuts; signals; wall clocks; the quality of links and single messages; losses of power;
+CAPABILITIES = frozenset({"iptables", "signals", "faketime", "links", "power", "disks", "monotonic", "commands"})
+"""What faults may need here: cuts; signals; wall clocks; the quality of links; losses of power;
 troubles of disks; monotonic clocks; what commands of a kind's own amount to."""
+
+
+def _refuse(plan: Plan) -> None:
+    """Raise ConfigError for a schedule that shapes what clients send: simulated clients have no links."""
+    faults = [fault for step in plan.schedule.steps for fault in step.faults]
+    if any(fault.kind == "link" and fault.params.get("of", "peers") != "peers" for fault in faults):
+        raise ConfigError(
+            "the links of clients cannot be bad in simulation",
+            cause="simulated clients call nodes without a network in between",
+            next_step='leave `of` out of the parameters of "link", or use --on local or docker',
+        )
 
 
 class SimBackend:
@@ -45,7 +56,7 @@ class SimBackend:
     @property
     def traits(self) -> BackendTraits:
         """Of virtual time: more can be done to hosts that are not there."""
-        return BackendTraits(capabilities=CAPABILITIES)
+        return BackendTraits(capabilities=CAPABILITIES, refuse=_refuse)
 
     def simulates(self, system: System) -> Available:
         """Systems whose nodes are protocol cores."""

@@ -68,6 +68,7 @@ class Link:
         "cut",
         "cut_at",
         "dst",
+        "free",
         "held",
         "last",
         "name",
@@ -93,6 +94,8 @@ class Link:
         self.quality: LinkQuality | None = None
         self.last: Ns = 0
         """When the newest message of the flow arrives: the next one is never sooner."""
+        self.free: Ns = 0
+        """When a rate has room for the next message."""
         self.held: list[Any] = []
         self.waiting: deque[tuple[Ns, Any]] = deque()
         self.number = 0

@@ -23,6 +23,8 @@ from dethrone.harness.core.hoststate import HostState, LinkQuality
 from dethrone.harness.core.rng import Rng
 
 WAITING_MAX = 1024
+MESSAGE_BYTES = 500
+"""What a rate counts for each message: messages have no length here."""
 USER_TIMEOUT_MIN: Ns = 500 * MS
 STALE_MIN: Ns = 500 * MS
 
@@ -78,6 +80,12 @@ class Network:
         if quality.loss_percent and rng.chance(quality.loss_percent, 100):
             self.dropped += 1
             return None
+        if quality.corrupt_percent and rng.chance(quality.corrupt_percent, 100):
+            self.dropped += 1
+            return None
+        if quality.rate_kbit_per_s:
+            link.free = max(link.free, self._line.now) + MESSAGE_BYTES * 8_000_000 // quality.rate_kbit_per_s
+            at += link.free - self._line.now
         at += quality.delay_ns
         if quality.jitter_ns:
             at += rng.below(quality.jitter_ns + 1)
@@ -128,6 +136,8 @@ class Network:
             name = link.src.name
             if (name in before.cuts) != (name in after.cuts):
                 self._cut(link, cut=name in after.cuts, reset=reset)
+            if self.flows and name in (after.resets or ()):
+                link.up = False  # its next packet is answered with a reset, and then it waits for a new flow
             quality = qualities.get(name)
             if quality != link.quality:
                 link.quality = quality

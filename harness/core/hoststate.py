@@ -52,10 +52,12 @@ class ClockSkew(msgspec.Struct, frozen=True):
 
 
 class LinkQuality(msgspec.Struct, frozen=True):
-    """Quality of packets that arrive from ``src`` (a host's name). What follows ``loss_percent`` is of messages.
+    """Quality of what arrives from ``src`` (a host's name): of messages on simulated links, of packets on real ones.
 
     ``duplicate_percent``: arrive twice. ``reorder_percent``: wait up to ``reorder_ns`` longer and may be overtaken.
     ``hold``: this number of next messages is kept back until this quality ends, then they arrive, in order.
+    ``corrupt_percent``: arrive with a bit flipped, and are dropped by who checks their sum. ``rate_kbit_per_s``: what
+    the link carries, in thousands of bits a second. These two are absent where they are not wanted.
     """
 
     src: str
@@ -66,9 +68,12 @@ class LinkQuality(msgspec.Struct, frozen=True):
     reorder_percent: int = 0
     reorder_ns: Ns = 0
     hold: int = 0
+    corrupt_percent: int | msgspec.UnsetType = msgspec.UNSET
+    rate_kbit_per_s: int | msgspec.UnsetType = msgspec.UNSET
 
     def plus(self, other: LinkQuality) -> LinkQuality:
-        """Both at once, on one link: delays and holds add up, of shares the larger one counts."""
+        """Both at once, on one link: delays and holds add up, of shares the larger one counts, of rates the smaller."""
+        rates = [one.rate_kbit_per_s for one in (self, other) if one.rate_kbit_per_s]
         return LinkQuality(
             src=self.src,
             delay_ns=self.delay_ns + other.delay_ns,
@@ -78,6 +83,8 @@ class LinkQuality(msgspec.Struct, frozen=True):
             reorder_percent=max(self.reorder_percent, other.reorder_percent),
             reorder_ns=max(self.reorder_ns, other.reorder_ns),
             hold=self.hold + other.hold,
+            corrupt_percent=max(self.corrupt_percent or 0, other.corrupt_percent or 0) or msgspec.UNSET,
+            rate_kbit_per_s=min(rates, default=msgspec.UNSET),
         )
 
 
@@ -133,8 +140,9 @@ class HostState(msgspec.Struct, frozen=True):
     """The desired state of one host; the default value is a healthy host with its node running.
 
     ``cuts``: names of hosts (or ``client``) whose packets are dropped on ARRIVAL here; a two-way cut is in the state of
-    both ends. ``down``: the node process is ended by this signal and stays down. ``frozen``: SIGSTOP. ``troubles``: of
-    kinds of faults with commands of their own, sorted; absent where there are none.
+    both ends. ``resets``: of these, the ones whose TCP is answered with a reset, so that their connections end at once.
+    ``down``: the node process is ended by this signal and stays down. ``frozen``: SIGSTOP. ``troubles``: of kinds of
+    faults with commands of their own, sorted. ``resets`` and ``troubles`` are absent where there are none.
     """
 
     cuts: tuple[str, ...] = ()
@@ -145,6 +153,7 @@ class HostState(msgspec.Struct, frozen=True):
     disk: DiskTrouble | None = None
     cpu_percent: int | None = None
     troubles: tuple[Trouble, ...] | msgspec.UnsetType = msgspec.UNSET
+    resets: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
 
     @property
     def healthy(self) -> bool:
@@ -182,6 +191,7 @@ class HostState(msgspec.Struct, frozen=True):
             disk=max(filter(None, (self.disk, other.disk)), key=_severity, default=None),
             cpu_percent=min(shares, default=None),
             troubles=tuple(sorted(troubles, key=msgspec.json.encode)) or msgspec.UNSET,
+            resets=tuple(sorted({*(self.resets or ()), *(other.resets or ())})) or msgspec.UNSET,
         )
 
 
@@ -201,11 +211,11 @@ def with_more(state: ClusterState, more: Mapping[str, HostState]) -> dict[str, H
     return {**state, **{host: state[host].plus(trouble) for host, trouble in more.items()}}
 
 
-def with_cuts(state: ClusterState, links: frozenset[tuple[str, str]]) -> dict[str, HostState]:
-    """``state`` plus the DIRECTED cuts ``(src, dst)``: what src sends no longer arrives at dst."""
+def with_cuts(state: ClusterState, links: frozenset[tuple[str, str]], *, reset: bool = False) -> dict[str, HostState]:
+    """``state`` plus the DIRECTED cuts ``(src, dst)``: what src sends no longer arrives at dst, which may say so."""
     out = dict(state)
     for src, dst in sorted(links):
-        out[dst] = out[dst].plus(HostState(cuts=(src,)))
+        out[dst] = out[dst].plus(HostState(cuts=(src,), resets=(src,) if reset else msgspec.UNSET))
     return out
 
 

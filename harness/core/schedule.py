@@ -181,7 +181,8 @@ class RealisedTrigger(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 class RealisedFault(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What became of one planned fault. ``begin``/``end``: command … confirmed effect; None: did not happen.
 
-    ``trigger``, ``until``: of its begin and its end, where it was planned with one and it came to that.
+    ``trigger``, ``until``: of its begin and its end, where it was planned with one and it came to that. ``engine``: by
+    which means hosts changed their links, where they did (``nfqueue``: packets pass through a program).
     """
 
     fault: int
@@ -198,6 +199,7 @@ class RealisedFault(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     name: str = ""
     trigger: RealisedTrigger | None = None
     until: RealisedTrigger | None = None
+    engine: str | msgspec.UnsetType = msgspec.UNSET
 
 
 class RealisedSchedule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -36,7 +36,7 @@ from dethrone.harness.report.noise_figures import NoiseFold
 from dethrone.harness.report.overview import Overview
 from dethrone.harness.report.side_files import Details
 from dethrone.harness.report.trigger_words import trigger_line
-from dethrone.harness.report.words import at, fault_line, moment, node_of, sentence
+from dethrone.harness.report.words import at, begun_line, moment, node_of, sentence
 
 ROLES = ("follower", "candidate", "leader", "other")
 MARK_KINDS = ("pre-vote", "campaign", "vote", "elected", "step-down", "started", "exited", "proof")
@@ -229,7 +229,7 @@ class PageFold:
                 "color": _color(declared(event.kind)),
                 "victims": list(event.victims),
                 "name": event.evidence.get("name", ""),
-                "text": fault_line(event.kind, event.victims, event.roles, event.params),
+                "text": begun_line(event),
                 "trigger": trigger_line(event.evidence),
                 "outcome": event.outcome,
                 "why": event.why,

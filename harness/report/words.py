@@ -232,7 +232,8 @@ def troubles(host: HostState) -> list[tuple[str, str]]:
     if host.frozen:
         out.append(("frozen", "frozen"))
     if host.cuts:
-        out.append(("cut", f"hears nothing from {names(host.cuts)}"))
+        resets = f", resets connections of {names(host.resets)}" if host.resets else ""
+        out.append(("cut", f"hears nothing from {names(host.cuts)}{resets}"))
     if host.links:
         out.append(("link", f"bad links from {names([link.src for link in host.links])}"))
     if host.clock:
@@ -353,8 +354,15 @@ def _process(event: ev.NodeProcess) -> str:
     return line
 
 
-def _fault(event: ev.FaultEvent) -> str:
+def begun_line(event: ev.FaultEvent) -> str:
+    """A fault, and by which means hosts changed their links, if they did."""
     what = fault_line(event.kind, event.victims, event.roles, event.params)
+    engine = event.evidence.get("engine", "")
+    return f"{what} · by {engine} (packets)" if engine else what
+
+
+def _fault(event: ev.FaultEvent) -> str:
+    what = begun_line(event)
     trigger = trigger_line(event.evidence)
     what += f" · {trigger}" if trigger else ""
     why = f" ({short(event.why)})" if event.why else ""

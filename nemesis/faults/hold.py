@@ -1,6 +1,8 @@
 """hold: the next message on each link of the victims is kept back, and delivered when the fault ends: late, and stale.
 
-Parameters: ``count`` (messages a link; 1 if absent), ``direction`` as in ``link``.
+Parameters: ``count`` (messages a link; 1 if absent), ``direction`` as in ``link``. On real hosts a message is a packet
+with data: a TCP segment that is held stays so, however often it is sent again, and the rest of its connection waits for
+it; over a new connection, messages overtake it.
 """
 
 from __future__ import annotations
@@ -48,6 +50,6 @@ FAULT = Affliction(
     judge=_count,
     draws=_draws,
     afflict=_afflict,
-    capabilities=frozenset({"messages"}),
+    capabilities=frozenset({"links"}),
     traits=FaultTraits(harms="network", touches=frozenset({"links"})),
 )

@@ -1,8 +1,11 @@
-"""link: the quality of the victims' links: delay, jitter, loss, and messages that arrive twice or overtake each other.
+"""link: the quality of the victims' links: delay, jitter, loss, a rate, and what arrives twice, in part or overtaken.
 
 Parameters, whole numbers: ``delay_ns``, ``jitter_ns``, ``loss_percent``, ``duplicate_percent``, ``reorder_percent``
-with ``reorder_ns``; and ``direction``: ``in``, ``out`` or ``both`` (default), seen from the victims. Two such faults on
-one link add up. Out of scope: the clients' links.
+with ``reorder_ns``, ``corrupt_percent``, ``rate_kbit_per_s``; ``direction``: ``in``, ``out`` or ``both`` (default),
+seen from the victims; and ``of``: the links to ``peers`` (default), ``clients`` or ``all``. Of clients' links only what
+arrives at the victims is meant, and real hosts are needed. Two such faults on one link add up. In simulation they
+concern messages, on real hosts packets: there, TCP hides duplicates and reordering from programs, and turns loss into
+delay.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ import msgspec
 
 from dethrone.harness.core.clock import MS, Ns
 from dethrone.harness.core.errors import ConfigError
-from dethrone.harness.core.hoststate import HostState, LinkQuality
+from dethrone.harness.core.hoststate import HostState, LinkQuality, with_more
 from dethrone.harness.core.interfaces import FaultTraits
 from dethrone.harness.core.registry import unknown_name
 from dethrone.harness.core.rng import Rng
@@ -22,23 +25,35 @@ from dethrone.nemesis.faults.afflicted import Affliction
 from dethrone.nemesis.parameters import bad, integer
 
 DIRECTIONS = ("in", "out", "both")
-PERCENT = ("loss_percent", "duplicate_percent", "reorder_percent")
+ENDS = ("peers", "clients", "all")
+CLIENT = "client"
+PERCENT = ("loss_percent", "duplicate_percent", "reorder_percent", "corrupt_percent")
 TIMES = ("delay_ns", "jitter_ns", "reorder_ns")
+RATE = "rate_kbit_per_s"
+RATE_MIN, RATE_MAX = 16, 10_000_000
+"""Of a slower link, no second is long enough to prove it; a faster one is none of this machine."""
+PARAMS = (*PERCENT, *TIMES, RATE)
 
 
 def _quality(params: Mapping[str, Any], src: str = "") -> LinkQuality:
-    values = {name: integer("link", params, name, least=0) for name in (*PERCENT, *TIMES)}
+    values = {name: integer("link", params, name, least=0) for name in (*PERCENT, *TIMES, RATE)}
     for name in PERCENT:
         if values[name] > 100:
             raise bad("link", name, values[name], "the most is 100")
     direction = params.get("direction", "both")
     if not isinstance(direction, str) or direction not in DIRECTIONS:
         raise unknown_name("direction of a link", str(direction), DIRECTIONS)
+    ends = _ends(params)
+    if ends == "clients" and direction == "out":
+        raise bad("link", "direction", direction, "of the links to clients, only what arrives at the victims is meant")
     if values["reorder_percent"] and not values["reorder_ns"]:
         raise ConfigError("the fault 'link' needs reorder_ns with reorder_percent")
-    quality = LinkQuality(src=src, **values)
+    if values[RATE] and not RATE_MIN <= values[RATE] <= RATE_MAX:
+        raise bad("link", RATE, values[RATE], f"it is {RATE_MIN} … {RATE_MAX}")
+    corrupt, rate = values.pop("corrupt_percent") or msgspec.UNSET, values.pop(RATE) or msgspec.UNSET
+    quality = LinkQuality(src=src, **values, corrupt_percent=corrupt, rate_kbit_per_s=rate)
     if quality == LinkQuality(src=src):
-        raise ConfigError("a link fault that changes nothing", next_step=f"give one of {', '.join((*PERCENT, *TIMES))}")
+        raise ConfigError("a link fault that changes nothing", next_step=f"give one of {', '.join(PARAMS)}")
     return quality
 
 
@@ -64,20 +79,32 @@ def afflict(
     return out
 
 
+def _ends(params: Mapping[str, Any]) -> str:
+    ends = params.get("of", "peers")
+    if not isinstance(ends, str) or ends not in ENDS:
+        raise unknown_name("other end of a link", str(ends), ENDS)
+    return ends
+
+
 def _afflict(
     state: Mapping[str, HostState], victims: tuple[str, ...], params: Mapping[str, Any]
 ) -> Mapping[str, HostState]:
-    return afflict(state, victims, params.get("direction", "both"), _quality(params))
+    direction, ends, quality = params.get("direction", "both"), _ends(params), _quality(params)
+    out = afflict(state, victims, direction, quality) if ends != "clients" else dict(state)
+    if ends != "peers" and direction != "out":
+        of_clients = HostState(links=(msgspec.structs.replace(quality, src=CLIENT),))
+        out = with_more(out, dict.fromkeys(victims, of_clients))
+    return out
 
 
 FAULT = Affliction(
     kind="link",
-    line="delay, jitter, loss, duplicates or reordering on the links of some nodes",
-    params=(*PERCENT, *TIMES, "direction"),
+    line="delay, jitter, loss, duplicates, reordering, corruption or a rate on the links of some nodes",
+    params=(*PARAMS, "direction", "of"),
     judge=_quality,
     draws=_draws,
     afflict=_afflict,
-    capabilities=frozenset({"messages"}),
+    capabilities=frozenset({"links"}),
     traits=FaultTraits(harms="network", touches=frozenset({"links"})),
     few=False,
 )

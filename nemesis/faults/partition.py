@@ -2,6 +2,8 @@
 
 Parameters: ``shape`` (a name of ``SHAPES``); or ``links``, a list of ``[selector, selector]``: what the one sends never
 arrives at the other; or ``cuts``, a list of ``[src, dst]`` by name, for exactly these (a replay).
+``way``: ``drop`` (default): what is cut vanishes; ``reset``: TCP is answered with a reset, so that connections end at
+once and their programs notice.
 ``victims`` chooses what the shape is built around: the one side of ``halves``, the nodes that ``isolate`` and the
 one-way shapes hit, the node in the middle of ``bridge`` and ``hub``, an end (or both) of a link; ``all`` for the rest.
 
@@ -27,6 +29,7 @@ from dethrone.harness.core.schedule import PlannedFault
 from dethrone.nemesis import selectors, shapes
 from dethrone.nemesis.parameters import bad, check_known, check_times
 
+WAYS = ("drop", "reset")
 Builder = Callable[[tuple[str, ...], tuple[str, ...], Rng], shapes.Cuts]
 
 
@@ -137,7 +140,8 @@ class PartitionFault:
 
     def check(self, fault: PlannedFault, *, nodes: int) -> None:
         """Raise ConfigError for bad parameters, too few nodes for the shape, or victims that do not fit it."""
-        check_known(self.kind, fault.params, ("shape", "cuts", "links"))
+        check_known(self.kind, fault.params, ("shape", "cuts", "links", "way"))
+        _way(fault.params)
         check_times(fault)
         selector = selectors.check(fault.victims, nodes=nodes)
         if "cuts" in fault.params:
@@ -164,12 +168,13 @@ class PartitionFault:
 
     def draw(self, rng: Rng, *, nodes: int, hold_ns: Ns, knobs: Mapping[str, Any]) -> PlannedFault:
         """Any shape that this number of nodes allows, by weight. Knobs: ``shape``, ``victims``."""
-        check_known(self.kind, knobs, ("shape", "victims"))
+        check_known(self.kind, knobs, ("shape", "victims", "way"))
         name = knobs.get("shape") or _draw_shape(rng, nodes)
         shape = _shape(name)
         fitting = [text for text in shape.draws if selectors.size(selectors.parse(text), nodes) < nodes]
         victims = knobs.get("victims") or rng.choice(fitting or shape.draws)
-        return PlannedFault(kind=self.kind, victims=victims, hold_ns=hold_ns, params={"shape": name})
+        way = {"way": knobs["way"]} if "way" in knobs else {}
+        return PlannedFault(kind=self.kind, victims=victims, hold_ns=hold_ns, params={"shape": name, **way})
 
     def oblige(self, who: Who, rng: Rng, *, nodes: int, hold_ns: Ns, company: int) -> PlannedFault:
         """A complete partition. In company it takes one node only, to leave room for the others' victims."""
@@ -207,11 +212,18 @@ class PartitionFault:
     ) -> Mapping[str, HostState]:
         """``state`` plus the cuts in ``params``."""
         del victims  # the cuts say everything
-        return with_cuts(state, _read_cuts(params["cuts"]))
+        return with_cuts(state, _read_cuts(params["cuts"]), reset=_way(params) == "reset")
 
     def needs(self) -> frozenset[str]:
         """It needs iptables in the hosts' network namespaces."""
         return frozenset({"iptables"})
+
+
+def _way(params: Mapping[str, Any]) -> str:
+    way = params.get("way", "drop")
+    if not isinstance(way, str) or way not in WAYS:
+        raise unknown_name("way to cut", str(way), WAYS)
+    return way
 
 
 def _shape(name: object) -> Shape:

@@ -7,7 +7,7 @@ import pytest
 
 from dethrone.harness.core.clock import Span
 from dethrone.harness.core.errors import ConfigError
-from dethrone.harness.core.hoststate import HostState
+from dethrone.harness.core.hoststate import HEALTHY, HostState
 from dethrone.harness.core.interfaces import Occurrence
 from dethrone.harness.core.rng import Rng
 from dethrone.harness.core.schedule import PlannedFault
@@ -86,6 +86,17 @@ def test_equal_words_select_the_same_node_within_one_fault():
         _, params = partition.FAULT.resolve(fault, view(), Rng(seed))
         (src, dst), (back, forth) = params["cuts"]
         assert (src, dst) == (forth, back)
+
+
+def test_a_partition_may_reset_what_it_cuts():
+    fault = PlannedFault(
+        kind="partition", victims="node:n1", hold_ns=1, params={"cuts": [["n1", "n2"]], "way": "reset"}
+    )
+    partition.FAULT.check(fault, nodes=3)
+    state = partition.FAULT.apply({"n1": HEALTHY, "n2": HEALTHY}, ("n1",), fault.params)
+    assert state["n2"] == HostState(cuts=("n1",), resets=("n1",))
+    with pytest.raises(ConfigError):
+        partition.FAULT.check(msgspec.structs.replace(fault, params={"shape": "halves", "way": "politely"}), nodes=3)
 
 
 def test_bad_links_are_refused():

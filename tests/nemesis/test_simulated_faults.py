@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 
+import msgspec
 import pytest
 
 from dethrone.harness.core import registry
@@ -63,6 +64,10 @@ def test_every_draw_is_accepted_resolved_and_changes_its_victims(kind, seed):
         ("link", {"loss_percent": 5, "direction": "up"}),
         ("link", {"reorder_percent": 5}),
         ("link", {"delay_ns": -1}),
+        ("link", {"corrupt_percent": 101}),
+        ("link", {"rate_kbit_per_s": 15}),
+        ("link", {"delay_ns": 1, "of": "friends"}),
+        ("link", {"delay_ns": 1, "of": "clients", "direction": "out"}),
         ("hold", {"count": 0}),
         ("hold", {"count": 5000}),
         ("hold", {"direction": 1}),
@@ -97,6 +102,29 @@ def test_faults_on_one_host_compose_in_any_order():
     assert (hurt.down, hurt.disk) == ("POWER", DiskTrouble(kind="wiped"))
     assert hurt.clock == ClockSkew(offset_ns=7, mono_rate_ppm=100)
     assert hurt.links == (LinkQuality(src="n2", loss_percent=5, hold=2), LinkQuality(src="n3", loss_percent=5, hold=2))
+
+
+def test_links_are_those_between_nodes_or_those_of_clients_or_both():
+    def sources(ends):
+        hurt = fault("link").apply(healthy_cluster(NODES), ("n1",), {"loss_percent": 5, "of": ends})
+        return {name: [link.src for link in hurt[name].links] for name in NODES}
+
+    assert sources("peers") == {"n1": ["n2", "n3"], "n2": ["n1"], "n3": ["n1"]}
+    assert sources("clients") == {"n1": ["client"], "n2": [], "n3": []}
+    assert sources("all") == {"n1": ["client", "n2", "n3"], "n2": ["n1"], "n3": ["n1"]}
+
+
+def test_what_is_corrupted_and_rates_compose_and_are_absent_where_they_are_not_wanted():
+    def links(*params):
+        state = healthy_cluster(NODES)
+        for one in params:
+            state = fault("link").apply(state, ("n1",), {**one, "direction": "in"})
+        return state["n1"].links[0]
+
+    assert links({"rate_kbit_per_s": 64}, {"rate_kbit_per_s": 32}, {"corrupt_percent": 5}) == LinkQuality(
+        src="n2", rate_kbit_per_s=32, corrupt_percent=5
+    )
+    assert b"rate" not in msgspec.json.encode(links({"delay_ns": 1}, {"loss_percent": 2}))
 
 
 def test_the_direction_of_a_link_fault_is_seen_from_its_victims():

@@ -22,10 +22,11 @@ from dethrone.clusters.agent.host.clocks import (
 )
 from dethrone.clusters.agent.host.commands import Commands, Deed, deeds
 from dethrone.clusters.agent.host.common import SECOND, Refused, now_ns
-from dethrone.clusters.agent.host.firewall import Firewall, Rule
+from dethrone.clusters.agent.host.firewall import CUT, RESET, Firewall, Rule
 from dethrone.clusters.agent.host.node import NodeProcess, Seen
 from dethrone.clusters.agent.host.probes import Probes
 from dethrone.clusters.agent.host.processes import SIGNAL_LIMIT_S, switches
+from dethrone.clusters.agent.host.qualities import Qualities
 from dethrone.clusters.agent.host.requests import HEALTHY
 
 
@@ -79,6 +80,7 @@ class HostKeeper:
     def __init__(
         self,
         rules: Firewall,
+        qualities: Qualities,
         probes: Probes,
         clock: FakeClock,
         node: NodeProcess,
@@ -88,6 +90,7 @@ class HostKeeper:
         run: str,
     ) -> None:
         self._rules = rules
+        self._qualities = qualities
         self._commands = commands
         self._run = run
         self._probes = probes
@@ -132,15 +135,18 @@ class HostKeeper:
             except (OSError, ValueError, Refused) as error:
                 part.end(ok=False, why=f"{step}: {getattr(error, 'strerror', None) or error}")
             parts.append(part)
+            if step == "rules" and (want["links"] or self._qualities.used):
+                parts.append(self._shape(want, verify=verify))
         parts += self._vacuous(want, steps)
         wrong = [part.why for part in parts if not part.ok]
         detail = {part.name: part.told() for part in parts}
-        lost = [*self._rules.lost, *self._commands.lost]
+        lost = [*self._rules.lost, *self._qualities.lost, *self._qualities.rules.lost, *self._commands.lost]
         if lapsed or lost:
             # Rules that were lost and put back were reported with their exact time already.
             whys = [*lost, *lapsed]
             detail["before"] = {"held": False, "told": not lapsed, "why": "; ".join(dict.fromkeys(whys))}
             self._rules.lost, self._commands.lost = [], []
+            self._qualities.lost, self._qualities.rules.lost = [], []
         return {"lo": lo, "hi": now_ns(), "confirmed": not wrong, "why": "; ".join(wrong), "detail": detail}
 
     def _lapsed(self, want: Mapping[str, Any]) -> list[str]:
@@ -148,6 +154,8 @@ class HostKeeper:
         last, node, out = self._last, self._node, []
         if set(last["cuts"]) - set(want["cuts"]):
             out += [why for why, _ in (rules.check() for rules in self._rules.families()) if why]
+        if {link["src"] for link in last["links"]} - {link["src"] for link in want["links"]}:
+            out += self._qualities.lapsed()
         if self._commands.held:
             try:
                 out += self._commands.lapsed(self._deeds(want))
@@ -210,25 +218,33 @@ class HostKeeper:
         return part.end(ok=ok, why=why, **found)
 
     def _cut(self, part: Part, want: Mapping[str, Any], *, verify: bool) -> None:
-        loss = dict.fromkeys(want["cuts"], 100)
-        problems = []
-        for link in want["links"]:
-            loss.setdefault(link["src"], link["loss_percent"])
-            if link["delay_ns"] or link["jitter_ns"]:
-                problems.append(f"delay of {link['src']}: not available (arrivals are not shaped here)")
+        ways = self._ways(sorted(want["cuts"]))
+        problems = self._unknown(ways)
         rules = []
-        for src, addresses in self._ways(sorted(loss)).items():
-            if not addresses:
-                known = src in self._probes.peers
-                problems.append(f"{src}: " + ("it shares all its addresses" if known else "not a known peer"))
-            rules += [Rule(src, address, loss[src]) for address in addresses if loss[src]]
+        for src, addresses in ways.items():
+            kinds = (RESET, CUT) if src in want["resets"] else (CUT,)
+            rules += [Rule(src, address, does) for address in addresses for does in kinds]
         took, why, detail = self._rules.apply(rules, verify=verify)
         if not took:
             problems.append(why)
         if rules:
-            detail["cuts"] = list(dict.fromkeys(rule.src for rule in rules if rule.loss >= 100))
-            detail["addresses"] = [rule.address for rule in rules]
+            detail["cuts"] = list(dict.fromkeys(rule.src for rule in rules))
+            detail["addresses"] = [rule.address for rule in rules if rule.does == CUT]
         part.end(ok=not problems, why="; ".join(problems), **detail)
+
+    def _unknown(self, ways: Mapping[str, Sequence[str]]) -> list[str]:
+        """Why nothing can be done to packets of some of these sources."""
+        known = dict.fromkeys(self._probes.peers, "it shares all its addresses")
+        return [f"{src}: {known.get(src, 'not a known peer')}" for src, addresses in ways.items() if not addresses]
+
+    def _shape(self, want: Mapping[str, Any], *, verify: bool) -> Part:
+        """Shape the links that are wanted, except those that are cut: what they hold is dropped as it arrives."""
+        part = Part("links")
+        links = [link for link in want["links"] if link["src"] not in want["cuts"]]
+        ways = self._ways(sorted(link["src"] for link in links))
+        problems = self._unknown(ways)
+        took, why, detail = self._qualities.apply(links, ways, verify=verify)
+        return part.end(ok=took and not problems, why="; ".join(filter(None, [*problems, why])), **detail)
 
     def _signal(self, part: Part, step: str) -> None:
         names = self._node.names()

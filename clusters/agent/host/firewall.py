@@ -1,8 +1,10 @@
-"""Cuts and loss: a chain of the run's own in the host's INPUT, for IPv4 and for IPv6.
+"""Rules for packets that arrive: a chain of the run's own in an INPUT of the host, for IPv4 and for IPv6.
 
-Guarantees: a chain is replaced as a whole; nothing outside our chain and its hook is changed; rules that let the
-harness and neighbour discovery pass come before every cut; lost rules are noticed and can be put back. Out of scope:
-delay and jitter of links, and proof that packets are dropped (``probes``).
+Cuts are in the table ``filter``, links of bad quality in ``mangle``: there, packets that pass still meet all rules of
+``filter``, those of others and our cuts. Guarantees: a chain is replaced as a whole; nothing outside our chain and its
+hook is changed; rules that let the harness and neighbour discovery pass come before all others; lost rules are noticed
+and can be put back. Out of scope: what becomes of packets that are queued (``qualities``), and proof that packets are
+dropped (``probes``).
 """
 
 from __future__ import annotations
@@ -27,22 +29,28 @@ NETLINK_NETFILTER, NFT_MSG_GETGEN, NFTA_GEN_ID, NLM_F_REQUEST = 12, 10 << 8 | 16
 NO_TABLE = "Table does not exist"
 
 
+CUT = "-j DROP"
+"""What a rule does to packets, as ``iptables-save`` prints it after their source."""
+RESET = "-p tcp -j REJECT --reject-with tcp-reset"
+"""The sender's connection ends at its next packet (iptables-extensions(8), REJECT)."""
+
+
 class Rule(NamedTuple):
-    """Packets of ``src`` (a host's name) from ``address`` are dropped with ``loss`` percent; 100 is a cut."""
+    """What becomes of packets of ``src`` (a host's name) from ``address``: a cut, unless ``does`` says otherwise."""
 
     src: str
     address: str
-    loss: int
+    does: str = CUT
 
 
 class Look(NamedTuple):
-    """A chain as found: how often it is hooked, its (address, is it a cut) in order, packets matched per address.
+    """A chain as found: how often it is hooked, its (address, what it does) in order, packets matched per address.
 
     ``first``: no rule before its hook in INPUT could accept packets that our chain drops.
     """
 
     hooks: int
-    rules: tuple[tuple[str, bool], ...]
+    rules: tuple[tuple[str, str], ...]
     packets: Mapping[str, int]
     first: bool = True
 
@@ -73,26 +81,30 @@ class Spared(NamedTuple):
 
 
 def restore_text(
-    chain: str, rules: Sequence[Rule], *, hook: bool, spared: Sequence[Spared] = (), passing: Sequence[str] = ()
+    chain: str,
+    rules: Sequence[Rule],
+    *,
+    hook: bool,
+    spared: Sequence[Spared] = (),
+    passing: Sequence[str] = (),
+    table: str = "filter",
 ) -> str:
     """Input of ``iptables-restore --noflush`` that replaces the chain's whole content at once and nothing else."""
-    lines = ["*filter", f":{chain} - [0:0]"]
+    lines = [f"*{table}", f":{chain} - [0:0]"]
     if hook:
         lines.append(f"-I INPUT 1 -j {chain}")
     lines += [f"-A {chain} {one}" for one in (*passing, *(one.rule for one in spared))] if rules else []
-    for rule in rules:
-        chance = "" if rule.loss >= 100 else f" -m statistic --mode random --probability {rule.loss / 100:.4f}"
-        lines.append(f"-A {chain} -s {whole(rule.address)}{chance} -j DROP")
+    lines += [f"-A {chain} -s {whole(rule.address)} {rule.does}" for rule in rules]
     return "\n".join([*lines, "COMMIT", ""])
 
 
-def remove_text(chain: str, hooks: int) -> str:
+def remove_text(chain: str, hooks: int, table: str = "filter") -> str:
     """Input of ``iptables-restore --noflush`` that removes the chain and its ``hooks`` hook rules."""
-    return "\n".join(["*filter", *[f"-D INPUT -j {chain}"] * hooks, f"-F {chain}", f"-X {chain}", "COMMIT", ""])
+    return "\n".join([f"*{table}", *[f"-D INPUT -j {chain}"] * hooks, f"-F {chain}", f"-X {chain}", "COMMIT", ""])
 
 
 def parse_save(text: str, chain: str) -> Look | None:
-    """Our chain in the output of ``iptables-save -c -t filter``; None if it does not exist."""
+    """Our chain in the output of ``iptables-save -c -t TABLE``; None if it does not exist."""
     exists, hooks, rules, packets, before = False, 0, [], {}, 0
     for line in text.splitlines():
         if line.startswith(f":{chain} "):
@@ -108,10 +120,10 @@ def parse_save(text: str, chain: str) -> Look | None:
             before += 1
         elif rule.startswith(f"-A {chain} "):
             found = re.match(r"-s ([0-9a-f.:]+)(?:/32|/128)? (.*)$", rule[len(chain) + 4 :])
-            if found is None or not found.group(2).endswith("-j DROP"):
-                rules.append((rule[len(chain) + 4 :], False))
+            if found is None or rule.endswith(" -j RETURN"):
+                rules.append((rule[len(chain) + 4 :], ""))
                 continue
-            rules.append((found.group(1), found.group(2) == "-j DROP"))
+            rules.append((found.group(1), found.group(2)))
             packets[found.group(1)] = int(counted.group(1))
     return Look(hooks, tuple(rules), packets, not before) if exists else None
 
@@ -123,14 +135,17 @@ def foreign_chains(text: str) -> list[str]:
 
 def expected_rules(
     rules: Sequence[Rule], spared: Sequence[Spared] = (), passing: Sequence[str] = ()
-) -> tuple[tuple[str, bool], ...]:
+) -> tuple[tuple[str, str], ...]:
     """``rules`` in the form of ``Look.rules``."""
-    before = [(one, False) for one in (*passing, *(one.rule for one in spared))] if rules else []
-    return (*before, *((rule.address, rule.loss >= 100) for rule in rules))
+    before = [(one, "") for one in (*passing, *(one.rule for one in spared))] if rules else []
+    return (*before, *((rule.address, rule.does) for rule in rules))
 
 
 class Rules:
-    """Our chain in the host's INPUT, for one family. ``tool``: ``auto``, ``nft`` or ``legacy``. Thread-safe."""
+    """Our chain in the host's INPUT of one table, for one family. ``tool``: ``auto``, ``nft`` or ``legacy``.
+
+    Thread-safe.
+    """
 
     def __init__(
         self,
@@ -140,8 +155,10 @@ class Rules:
         tool: str = "auto",
         spared: Sequence[Spared] = (),
         v6: bool = False,
+        table: str = "filter",
     ) -> None:
         self.chain = chain_name(run)
+        self._table = table
         self._spared = [one for one in spared if is_v6(one.address) == v6]
         self._passing = NEIGHBOURS if v6 else ()
         self._base = "ip6tables" if v6 else "iptables"
@@ -174,16 +191,15 @@ class Rules:
     def _tool(self) -> str:
         if self._prefix is None:
             # Removing a rule costs 1 ms with the legacy interface and 13 ms with nftables, so legacy is used where the
-            # kernel has already loaded it. Nothing is loaded for it.
-            legacy_first = os.path.exists(self._tables)  # noqa: PTH110
+            # kernel has already loaded it.
             order = [self._base, f"{self._base}-nft"]
-            if legacy_first:
+            if os.path.exists(self._tables):  # noqa: PTH110
                 order.insert(0, f"{self._base}-legacy")
             if self._choice != "auto":
                 order = [f"{self._base}-{self._choice}"]
             reasons = []
             for prefix in order:
-                code, _, err = self._processes.tool([f"{prefix}-save", "-c", "-t", "filter"])
+                code, _, err = self._processes.tool([f"{prefix}-save", "-c", "-t", self._table])
                 if code == 0:
                     self._prefix = prefix
                     break
@@ -192,6 +208,14 @@ class Rules:
                 raise Refused(f"{self._base} cannot be used: " + "; ".join(reasons))
         return self._prefix
 
+    def _is_loaded(self) -> bool:
+        """Whether this network namespace has the table of the legacy interface, which a look would else make."""
+        try:
+            with open(self._tables, encoding="ascii") as file:  # noqa: PTH123
+                return self._table in file.read().split()
+        except OSError:
+            return False
+
     @property
     def used(self) -> bool:
         """Whether a chain of ours may exist."""
@@ -199,7 +223,7 @@ class Rules:
 
     def look(self) -> Look | None:
         """The chain as it is now; None if there is none. Raises Refused if it cannot be read."""
-        code, out, err = self._processes.tool([f"{self._tool()}-save", "-c", "-t", "filter"])
+        code, out, err = self._processes.tool([f"{self._tool()}-save", "-c", "-t", self._table])
         if code != 0:
             raise Refused(f"{self._base}-save: " + err.decode("utf-8", "replace").strip()[:300])
         return parse_save(out.decode("utf-8", "replace"), self.chain)
@@ -242,7 +266,14 @@ class Rules:
                 detail["repaired"] = "chain" if found is None or found.rules != expected else "hook"
         self._unsure = True
         for attempt in (1, 2):
-            text = restore_text(self.chain, rules, hook=not self._hooked, spared=self._spared, passing=self._passing)
+            text = restore_text(
+                self.chain,
+                rules,
+                hook=not self._hooked,
+                spared=self._spared,
+                passing=self._passing,
+                table=self._table,
+            )
             why = self._restore(text)
             self._baseline = {}
             if why and attempt == 2:
@@ -293,7 +324,7 @@ class Rules:
             self._nft = code == 0 and b"nf_tables" in out
         return self._nft
 
-    def _expected(self, rules: Sequence[Rule]) -> tuple[tuple[str, bool], ...]:
+    def _expected(self, rules: Sequence[Rule]) -> tuple[tuple[str, str], ...]:
         return expected_rules(rules, self._spared, self._passing)
 
     def counters(self) -> tuple[str, dict[str, int]]:
@@ -325,15 +356,14 @@ class Rules:
 
     def remove_leftovers(self, *, every_run: bool) -> str:
         """Remove our chain, or those of all runs, with every tool that may have installed it; "" or why not."""
-        loaded = os.path.exists(self._tables)  # noqa: PTH110
-        tools = [*([f"{self._base}-legacy"] if loaded else []), f"{self._base}-nft", self._base]
+        tools = [*([f"{self._base}-legacy"] if self._is_loaded() else []), f"{self._base}-nft", self._base]
         there = [tool for tool in tools if shutil.which(f"{tool}-save")]
         with self._lock:
             whys = [self._remove_with(tool, every_run=every_run) for tool in there]
         return "; ".join(filter(None, whys))
 
     def _remove_with(self, tool: str, *, every_run: bool) -> str:
-        code, out, err = self._processes.tool([f"{tool}-save", "-c", "-t", "filter"])
+        code, out, err = self._processes.tool([f"{tool}-save", "-c", "-t", self._table])
         if code != 0:
             said = err.decode("utf-8", "replace").strip()[:300]
             return "" if NO_TABLE in said else said  # without these tables there are no rules of ours
@@ -341,7 +371,7 @@ class Rules:
         for chain in foreign_chains(text) if every_run else [self.chain]:
             found = parse_save(text, chain)
             if found is not None:
-                given = remove_text(chain, found.hooks).encode()
+                given = remove_text(chain, found.hooks, self._table).encode()
                 code, _, err = self._processes.tool([f"{tool}-restore", "--noflush", "-w", "3"], given=given)
                 if code != 0:
                     return err.decode("utf-8", "replace").strip()[:300]
@@ -366,9 +396,17 @@ def nft_generation() -> int | None:
 class Firewall:
     """Our chains of both families, as one. The IPv6 chain is touched only once it is needed. Thread-safe."""
 
-    def __init__(self, run: str, processes: Processes, *, tool: str = "auto", spared: Sequence[Spared] = ()) -> None:
-        self.four = Rules(run, processes, tool=tool, spared=spared)
-        self.six = Rules(run, processes, tool=tool, spared=spared, v6=True)
+    def __init__(
+        self,
+        run: str,
+        processes: Processes,
+        *,
+        tool: str = "auto",
+        spared: Sequence[Spared] = (),
+        table: str = "filter",
+    ) -> None:
+        self.four = Rules(run, processes, tool=tool, spared=spared, table=table)
+        self.six = Rules(run, processes, tool=tool, spared=spared, v6=True, table=table)
         self.chain = self.four.chain
         self.lost: list[str] = []
         """Why rules had to be put back since the host last converged."""
@@ -379,7 +417,7 @@ class Firewall:
         return self.four.used or self.six.used
 
     def apply(self, rules: Sequence[Rule], *, verify: bool) -> tuple[bool, str, dict[str, Any]]:
-        """Drop the packets that match ``rules``, and no others; see ``Rules.apply``."""
+        """Make ``rules`` all that we have in this table; see ``Rules.apply``."""
         took, why, detail = self.four.apply([rule for rule in rules if not is_v6(rule.address)], verify=verify)
         six = [rule for rule in rules if is_v6(rule.address)]
         if not six and not self.six.used:

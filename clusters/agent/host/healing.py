@@ -19,21 +19,28 @@ from dethrone.clusters.agent.host.commands import take_back
 from dethrone.clusters.agent.host.common import Refused, boot_id, complain, now_ns, replace_file
 from dethrone.clusters.agent.host.firewall import Firewall
 from dethrone.clusters.agent.host.processes import Processes, process_stat, same_process
+from dethrone.clusters.agent.host.qualities import await_shaper
 
 
 def heal_alone(processes: Processes, run: str | None, state_path: str, *, stop: bool = False) -> dict[str, Any]:
     """Heal what needs no living agent: remove the rules, take commands back, thaw the process, set its clock right.
 
+    A helper that shapes links lets everything pass and ends when its agent is gone; one that does not is killed.
     ``run`` None: remove the chains of all runs. ``stop``: kill the node process. The node is not started.
     """
-    rules = Firewall(run or "", processes)
-    answer: dict[str, Any] = {"alone": True, "why": rules.remove_leftovers(every_run=run is None)}
+    whys = [
+        Firewall(run or "", processes, table=table).remove_leftovers(every_run=run is None)
+        for table in ("mangle", "filter")
+    ]
+    answer: dict[str, Any] = {"alone": True, "why": "; ".join(filter(None, whys))}
     try:
         with open(state_path, "rb") as file:  # noqa: PTH123
             state = json.load(file)
         if state.get("faketime"):
             replace_file(state["faketime"], faketime_text(0, 0 if state.get("rated") else None).encode())
             answer["clock"] = "+0"
+        if state.get("links"):
+            answer["links"] = await_shaper(*state["links"])
         gap = state.get("wall_gap")
         if gap and gap["boot"] == boot_id():
             time.clock_settime_ns(time.CLOCK_REALTIME, now_ns() + int(gap["ns"]))

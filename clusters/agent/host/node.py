@@ -61,6 +61,8 @@ class NodeProcess:
         """The machine's clock, where it may be set."""
         self.commands: Commands | None = None
         """Faults by commands, which ``heal`` takes back."""
+        self.shaper: Callable[[], Sequence[int] | None] = lambda: None
+        """The process that shapes links, if there is one: its id and its start time."""
         self.fatal: FatalSearch | None = None
         self._logged_from = 0
         """The offset in the log at which the output of the running process begins."""
@@ -196,6 +198,8 @@ class NodeProcess:
             state["rated"] = self._clock.rated
             if self.host_clock is not None and self.host_clock.base_ns is not None:
                 state["wall_gap"] = {"ns": self.host_clock.base_ns, "boot": boot_id()}
+            if self.shaper() is not None:
+                state["links"] = self.shaper()
             if self.commands is not None and self.commands.held:
                 state["commands"] = self.commands.held
             state.update(self._more())

@@ -16,10 +16,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from dethrone.clusters.agent.host.addresses import is_v6, own_addresses, ways
+from dethrone.clusters.agent.host.bursts import Bursts
 from dethrone.clusters.agent.host.common import SECOND, Refused, now_ns
 from dethrone.clusters.agent.host.processes import Processes
 
 PROBE_PORT = 7003
+BUFFER_BYTES = 1 << 20
+"""For what arrives while the agent is busy."""
 
 
 class Probe(NamedTuple):
@@ -60,6 +63,7 @@ class Probes:
     def __init__(self, run: str, port: int) -> None:
         self._run = run
         self.port = port
+        self.bursts = Bursts(run)
         self.name = ""
         self.peers: dict[str, tuple[str, ...]] = {}
         """All addresses of each peer, as the harness named them."""
@@ -82,6 +86,7 @@ class Probes:
             return  # a kernel without IPv6
         try:
             opened.setblocking(False)
+            opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, BUFFER_BYTES)
             if family == socket.AF_INET6:
                 opened.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
             opened.bind(("", self.port))
@@ -110,6 +115,14 @@ class Probes:
             if all(whys):
                 failed[peer] = next(iter(whys), "it shares all its addresses")
         return failed
+
+    def send_burst(self, nonce: int, plan: Mapping[str, tuple[int, int]]) -> dict[str, str]:
+        """Send each peer a burst (datagrams, bytes of each); returns peer → why it got none."""
+        self.bursts.begin(nonce)
+        first = {peer: next(iter(self.ways.get(peer, ())), "") for peer in plan}
+        known = {peer: (first[peer], *burst) for peer, burst in plan.items() if first[peer]}
+        failed = self.bursts.send(nonce, self.name, known, self.sockets, self.port)
+        return {**failed, **{peer: "no address of it is known" for peer in plan if not first[peer]}}
 
     def _send(self, nonce: int, address: str, scopes: Sequence[int]) -> str:
         """Send a probe to one address; returns "" or why that failed."""
@@ -140,8 +153,9 @@ class Probes:
                     break
                 except OSError:
                     continue  # an ICMP error of an earlier probe
-                if not self._echoed(payload, receiver, source):
-                    self._take(parse_probe(payload), str(source[0]).partition("%")[0])
+                address = str(source[0]).partition("%")[0]
+                if not self.bursts.take(payload, address, self.ways) and not self._echoed(payload, receiver, source):
+                    self._take(parse_probe(payload), address)
 
     def _take(self, probe: Probe | None, source: str) -> None:
         if probe is None or probe.run != self._run or source not in self.ways.get(probe.sender, ()):

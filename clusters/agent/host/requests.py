@@ -14,6 +14,13 @@ from typing import Any
 from dethrone.clusters.agent.host.common import MS, SECOND, STARVED_NS, Refused
 
 YEAR_NS = 366 * 86400 * SECOND
+LINK_MOST = {
+    **dict.fromkeys(("delay_ns", "jitter_ns", "reorder_ns"), 3600 * SECOND),
+    **dict.fromkeys(("loss_percent", "duplicate_percent", "reorder_percent", "corrupt_percent"), 100),
+    "hold": 10_000,
+    "rate_kbit_per_s": 10**9,
+}
+"""The parts of a link's quality, and the largest value of each."""
 
 
 def integer_of(raw: Mapping[str, Any], key: str, *, low: int, high: int) -> int:
@@ -49,7 +56,7 @@ def texts_of(raw: Any, what: str) -> list[str]:
 def clean_state(raw: Any) -> dict[str, Any]:
     """A desired state with every field present and checked. Raises Refused for anything else."""
     raw = object_of(raw, "want")
-    unknown = set(raw) - {"cuts", "links", "down", "frozen", "clock", "disk", "cpu_percent", "troubles"}
+    unknown = set(raw) - {"cuts", "resets", "links", "down", "frozen", "clock", "disk", "cpu_percent", "troubles"}
     if unknown:
         raise Refused(f"unknown in want: {', '.join(sorted(unknown))[:200]}")
     down = raw.get("down")
@@ -63,12 +70,8 @@ def clean_state(raw: Any) -> dict[str, Any]:
         raise Refused("links must be a list")
     for link in given_links:
         link = object_of(link, "a link")  # noqa: PLW2901 - the same value, checked
-        links.append({
-            "src": text_of(link, "src"),
-            "delay_ns": integer_of(link, "delay_ns", low=0, high=3600 * SECOND),
-            "jitter_ns": integer_of(link, "jitter_ns", low=0, high=3600 * SECOND),
-            "loss_percent": integer_of(link, "loss_percent", low=0, high=100),
-        })  # fmt: skip
+        bounds = {name: integer_of(link, name, low=0, high=high) for name, high in LINK_MOST.items()}
+        links.append({"src": text_of(link, "src"), **bounds})
     clock = None
     if raw.get("clock") is not None:
         given = object_of(raw["clock"], "clock")
@@ -86,6 +89,7 @@ def clean_state(raw: Any) -> dict[str, Any]:
         }
     return {
         "cuts": texts_of(raw.get("cuts") or [], "cuts"),
+        "resets": texts_of(raw.get("resets") or [], "resets"),
         "links": links,
         "down": down,
         "frozen": raw.get("frozen", False),

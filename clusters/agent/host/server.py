@@ -96,7 +96,8 @@ class Server:
         signal.set_wakeup_fd(self._wake_w, warn_on_full_buffer=False)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._end)
-        threading.Thread(target=self._host.watch_rules, name="rules", daemon=True).start()
+        for watch in (self._host.watch_rules, self._host.watch_links):
+            threading.Thread(target=watch, name=watch.__name__, daemon=True).start()
         signal.signal(signal.SIGHUP, lambda *_: None)  # a handler, not "ignore", which children would inherit
         self._selector.register(self._listener, selectors.EVENT_READ, self._accept)
         self._selector.register(self._wake_r, selectors.EVENT_READ, self._woken)

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 
 from dethrone.clusters.agent.host.addresses import default_gateway, is_v6, own_addresses
 from dethrone.clusters.agent.host.adopted import AdoptedNode
+from dethrone.clusters.agent.host.bursts import BURST_BYTES_MAX, BURST_MAX
 from dethrone.clusters.agent.host.clocks import FakeClock, HostClock
 from dethrone.clusters.agent.host.commands import Commands
 from dethrone.clusters.agent.host.common import MS, SECOND, Refused, boot_id, complain, now_ns
@@ -34,6 +35,7 @@ from dethrone.clusters.agent.host.node import NodeProcess
 from dethrone.clusters.agent.host.noise import Canary, Totals
 from dethrone.clusters.agent.host.probes import Probes, reset_flows
 from dethrone.clusters.agent.host.processes import SIGNAL_LIMIT_S, Processes, descendants
+from dethrone.clusters.agent.host.qualities import Qualities
 from dethrone.clusters.agent.host.requests import (
     HEALTHY,
     clean_peers,
@@ -53,6 +55,8 @@ PLACED_MAX = 1000
 """Limit on the files that are given to the node's user."""
 RULES_PERIOD_S = 1.0
 """How often rules in force are checked: with nftables in 0.1 ms if nothing changed; legacy rules are read."""
+LINKS_PERIOD_S = 0.1
+"""How often the helper that shapes links is looked at: while it is stopped, no packet of these links passes."""
 FIRST_SYNC_LIMIT_S = 1.0
 """How long ``prepare`` waits to learn whether the disk can be probed."""
 
@@ -84,6 +88,8 @@ class Host:
         self.found = heal_alone(self.processes, run, self._state_path) if os.path.exists(self._state_path) else {}  # noqa: PTH110
         self.news = News(wake)
         self.rules = Firewall(run, self.processes, tool=settings.tool, spared=settings.spared)
+        links = Firewall(run, self.processes, tool=settings.tool, spared=settings.spared, table="mangle")
+        self.qualities = Qualities(links, settings.probe_port, lambda: self.node.remember())  # noqa: PLW0108 - adopted later
         self.probes = Probes(run, settings.probe_port)
         self.gauge = Gauge(run, settings.probe_port)
         self.clock = FakeClock(f"{path}.faketime")
@@ -92,6 +98,7 @@ class Host:
         self.fatal = FatalSearch(self.news)
         self.node = NodeProcess(self.processes, self.clock, self.news, self.tails, self._state_path)
         self.commands = self.node.commands = Commands(self.processes, lambda: self.node.remember())  # noqa: PLW0108 - adopted later
+        self.node.shaper = lambda: self.qualities.process
         self._beside: int | None = None
         """A process that something other than the agent starts (``process`` of ``prepare``): only watched here."""
         self.node_watch = NodeWatch(self.news, self._members)
@@ -114,6 +121,9 @@ class Host:
             "bye": ("state", self._bye),
             "send_probes": ("", self._send_probes),
             "probe_links": ("probe", self._probe_links),
+            "unshaped": ("state", lambda _: {"why": self.qualities.unavailable()}),
+            "send_burst": ("probe", self._send_burst),
+            "read_burst": ("probe", self._read_burst),
             "measure": ("measure", self._measure),
             "adopt": ("state", self._adopt),
             "prepare": ("state", self._prepare),
@@ -131,6 +141,7 @@ class Host:
     def _new_keeper(self) -> HostKeeper:
         return HostKeeper(
             self.rules,
+            self.qualities,
             self.probes,
             self.clock,
             self.node,
@@ -143,10 +154,20 @@ class Host:
         """Check our rules and commands periodically; put lost ones back, and report the loss."""
         while True:
             time.sleep(RULES_PERIOD_S)
-            for rules in self.rules.families():
-                self._put_back("rules", functools.partial(self._put_back_rules, rules))
+            for firewall in (self.rules, self.qualities.rules):
+                for rules in firewall.families():
+                    self._put_back("rules", functools.partial(self._put_back_rules, firewall, rules))
             if self.commands.held:
                 self._put_back("commands", self.commands.put_back)
+
+    def watch_links(self) -> None:
+        """Look often whether the helper that shapes links lives; replace one that does not, and report the loss."""
+        turn_ns = now_ns()
+        while True:
+            time.sleep(LINKS_PERIOD_S)
+            last_ns, turn_ns = turn_ns, now_ns()
+            if self.qualities.used and turn_ns - last_ns < 2 * LINKS_PERIOD_S * SECOND:  # else we were late ourselves
+                self._put_back("links", self.qualities.put_back)
 
     def _put_back(self, what: str, put_back: Callable[[], tuple[str, int, str]]) -> None:
         """Put lost ones back, and report the loss. ``put_back``: see ``Commands.put_back``."""
@@ -160,11 +181,11 @@ class Host:
             detail = {"why": why, "put_back": not still, "why_not": still}
             self.news.noise("rules-lost", good_ns, moment, moment - good_ns, **detail)
 
-    def _put_back_rules(self, rules: Rules) -> tuple[str, int, str]:
+    def _put_back_rules(self, firewall: Firewall, rules: Rules) -> tuple[str, int, str]:
         why, good_ns = rules.check()
         if not why:
             return "", good_ns, ""
-        self.rules.lost = [*self.rules.lost[-7:], why]
+        firewall.lost = [*firewall.lost[-7:], why]
         return why, good_ns, rules.put_back()
 
     def _ack(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -175,7 +196,7 @@ class Host:
         self.dead_man.arm(0)
         why = self.rules.remove() if self.rules.used else ""
         left = self.commands.apply([])[0] if self.commands.held else ""
-        return {"why": "; ".join(filter(None, [why, left]))}
+        return {"why": "; ".join(filter(None, [self.qualities.remove(), why, left]))}
 
     def _send_probes(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
         nonce = integer_of(request, "nonce", low=0, high=2**63)
@@ -190,6 +211,20 @@ class Host:
         answer = self.probes.wait(nonce, expect, integer_of(request, "timeout_ns", low=0, high=30 * SECOND))
         answer.update(self._dropped())
         return {**answer, "addresses": own_addresses(), "lo": lo, "hi": now_ns()}
+
+    def _send_burst(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
+        plan = {}
+        for peer, given in object_of(request.get("plan"), "plan").items():
+            burst = object_of(given, "a burst")
+            count = integer_of(burst, "count", low=0, high=BURST_MAX)
+            plan[peer] = (count, integer_of(burst, "size", low=0, high=BURST_BYTES_MAX))
+        return {"failed": self.probes.send_burst(integer_of(request, "nonce", low=0, high=2**63), plan)}
+
+    def _read_burst(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
+        expect = object_of(request.get("expect"), "expect")
+        wanted = {src: integer_of(expect, src, low=0, high=BURST_MAX) for src in expect}
+        timeout_ns = integer_of(request, "timeout_ns", low=0, high=30 * SECOND)
+        return self.probes.bursts.wait(integer_of(request, "nonce", low=0, high=2**63), wanted, timeout_ns)
 
     def _dropped(self) -> dict[str, Any]:
         """Dropped packets per peer; ``passed``: addresses that a peer has used but no packet was dropped from."""
@@ -326,7 +361,8 @@ class Host:
 
     def _heal(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
         evidence = self.keeper.converge(HEALTHY)
-        why = self.rules.remove() if self.rules.used else ""
+        whys = [self.qualities.remove(), self.rules.remove() if self.rules.used else ""]
+        why = "; ".join(filter(None, whys))
         if why:
             evidence.update(confirmed=False, why="; ".join(filter(None, [evidence["why"], why])))
         if request.get("stop") is True:
@@ -409,6 +445,7 @@ class Host:
             self.node.end(signal.SIGKILL, SIGNAL_LIMIT_S)
         with contextlib.suppress(Refused, OSError):
             self.commands.apply([])
+        self.qualities.remove()
         if self.rules.used:
             self.rules.remove()
         if self.node.host_clock is not None:

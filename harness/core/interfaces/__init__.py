@@ -17,6 +17,7 @@ from dethrone.harness.core.interfaces.backend import (
     Lending,
     NodeStart,
     Owned,
+    ShapedHost,
 )
 from dethrone.harness.core.interfaces.checker import Checker, Demanding, Incremental, Model, Searching, Unmet, Watcher
 from dethrone.harness.core.interfaces.faults import FaultTraits, Shown, Who, declarations, declared, traits_of
@@ -106,6 +107,7 @@ __all__ = [
     "Scalable",
     "Searching",
     "Secretive",
+    "ShapedHost",
     "Shown",
     "StatusCall",
     "Strategy",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 
@@ -165,7 +165,15 @@ class Owned(msgspec.Struct, frozen=True, kw_only=True):
     state_dir: str
 
 
-USUAL_CAPABILITIES = frozenset({"iptables", "signals", "faketime", "commands"})
+@runtime_checkable
+class ShapedHost(Protocol):
+    """A host that can try whether the quality of its links can be changed."""
+
+    def unshaped(self) -> str:
+        """Try it: why it cannot be changed, or ""."""
+
+
+USUAL_CAPABILITIES = frozenset({"iptables", "signals", "faketime", "commands", "links"})
 """What faults may need on hosts of our own."""
 
 

@@ -42,7 +42,7 @@ from dethrone.harness.engine.run.phase_bounds import (
     with_allowance,
 )
 from dethrone.harness.engine.run.planning import WARMUP_NS, Draft
-from dethrone.harness.engine.run.realised_faults import Settled
+from dethrone.harness.engine.run.realised_faults import FAULT_EVIDENCE, Settled
 from dethrone.harness.engine.run.trace_record import TraceRecord
 from dethrone.harness.engine.run.write_before_effect import Outbox
 
@@ -415,7 +415,7 @@ class Director:
             outcome=settled.outcome,
             why=settled.why,
             params=realised.params,
-            evidence={key: settled.evidence[key] for key in ("name", "trigger") if key in settled.evidence},
+            evidence={key: settled.evidence[key] for key in FAULT_EVIDENCE if key in settled.evidence},
         )
 
     def _expire_converge(self, now: Ns) -> None:

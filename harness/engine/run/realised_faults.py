@@ -13,8 +13,12 @@ from typing import Any, Literal
 import msgspec
 
 from dethrone.harness.core.clock import Ns, Span
+from dethrone.harness.core.interfaces.faults import declared
 from dethrone.harness.core.schedule import PlannedFault, RealisedFault, RealisedTrigger
 from dethrone.harness.engine.run.armed_triggers import Hit
+
+FAULT_EVIDENCE = ("name", "trigger", "engine")
+"""What of ``Settled.evidence`` a history says with the fault; the rest is with the hosts."""
 
 
 class Settled(msgspec.Struct, frozen=True):
@@ -120,9 +124,12 @@ class RealisedFaults:
         outcome: Literal["installed", "indeterminate"] = "indeterminate" if failed else "installed"
         why = "; ".join(failed)
         hit = hit_record(active.hit, span)
-        active.realised = msgspec.structs.replace(active.realised, begin=span, outcome=outcome, why=why, trigger=hit)
+        engine = _engine(details) if "links" in declared(active.planned.kind).touches else msgspec.UNSET
+        active.realised = msgspec.structs.replace(
+            active.realised, begin=span, outcome=outcome, why=why, trigger=hit, engine=engine
+        )
         self._replace(active.realised)
-        evidence = {**_evidence(active.planned.name, hit), **details}
+        evidence = {**_evidence(active.planned.name, hit), **details, **({"engine": engine} if engine else {})}
         return Settled(active.realised, "begin", outcome, span, why, evidence)
 
     def end_missed(self, number: int, trigger: RealisedTrigger, active: list[Active]) -> None:
@@ -178,6 +185,12 @@ def hit_record(hit: Hit | None, effect: Span | None) -> RealisedTrigger | None:
         seen_ns=hit.seen_ns,
         latency_ns=None if effect is None else max(0, effect.hi - seen.span.lo),
     )
+
+
+def _engine(details: Mapping[str, Any]) -> str | msgspec.UnsetType:
+    """By which means the hosts changed the quality of their links."""
+    engines = (detail.get("links", {}).get("engine") for detail in details.values())
+    return next(filter(None, engines), msgspec.UNSET)
 
 
 def _evidence(name: str, trigger: RealisedTrigger | None) -> dict[str, Any]:

@@ -35,6 +35,7 @@ from dethrone.harness.core.interfaces import (
     NodeSpec,
     NodeStart,
     OfThisMachine,
+    ShapedHost,
     System,
 )
 from dethrone.harness.core.ledger import Ledger, state_dir
@@ -145,6 +146,7 @@ class _Run(Course):
             prepare_host(system, host, nodes[name])
         self.figures["shared_users"] = shared_users(hosts)
         refuse_uncut(spec.needs, backend.introduce(hosts))
+        refuse_unshaped(spec.needs, hosts)
         self._check_interrupted()
         world = LiveWorld(
             system=system,
@@ -391,6 +393,22 @@ def refuse_uncut(needs: frozenset[str], uncut: Mapping[str, str]) -> None:
         next_step="install iptables with ip6tables on the hosts, or disable IPv6 (sysctl "
         "net.ipv6.conf.all.disable_ipv6=1)",
     )
+
+
+def refuse_unshaped(needs: frozenset[str], hosts: Mapping[str, Host]) -> None:
+    """MissingCapability if the quality of links is to be changed and some hosts cannot do it."""
+    if "links" not in needs:
+        return
+    with ThreadPoolExecutor(max_workers=8) as pool:
+        tried = {name: pool.submit(host.unshaped) for name, host in hosts.items() if isinstance(host, ShapedHost)}
+    whys = [f"{name}: {future.result()}" for name, future in tried.items() if future.result()]
+    if whys:
+        raise MissingCapability(
+            "the quality of links cannot be changed",
+            where="; ".join(whys),
+            cause="it needs a kernel with NFQUEUE (nfnetlink_queue, xt_NFQUEUE), iptables, and the right to use them",
+            next_step="list in --faults the wanted kinds without link and hold, or use another kernel",
+        )
 
 
 def stop_nodes(hosts: Mapping[str, Host]) -> None:

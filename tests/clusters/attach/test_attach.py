@@ -10,7 +10,7 @@ import pytest
 
 from dethrone.clusters.attach.backend import AttachBackend
 from dethrone.harness.core.errors import ConfigError
-from dethrone.harness.core.hoststate import HEALTHY, ClockSkew, HostState
+from dethrone.harness.core.hoststate import HEALTHY, ClockSkew, HostState, LinkQuality
 from dethrone.harness.core.interfaces import Command, DeploySpec, NodeStart
 from dethrone.harness.core.ledger import Ledger
 from tests.waiting import until
@@ -73,6 +73,15 @@ def test_a_cut_is_made_in_the_targets_own_network_and_proved(attached, theirs, i
     healed = attached.converge(n1=HEALTHY)["n1"]
     assert healed.confirmed, healed.why
     assert "-j DROP" not in theirs.rules(image)
+
+
+def test_a_link_is_shaped_in_the_targets_own_network_and_proved(attached):
+    assert attached.hosts["n1"].unshaped() == ""
+    quality = LinkQuality(src="n2", delay_ns=40_000_000, duplicate_percent=30)
+    late = attached.converge(n1=HostState(links=(quality,)))["n1"]
+    assert late.confirmed, late.why
+    healed = attached.converge(n1=HEALTHY)["n1"]
+    assert healed.confirmed, healed.why
 
 
 def test_a_cut_of_clients_is_proved_too(attached, theirs):

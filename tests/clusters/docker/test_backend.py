@@ -13,8 +13,9 @@ from dethrone.clusters.docker.backend import DockerBackend
 from dethrone.clusters.docker.client import connect, engine_address
 from dethrone.clusters.docker.containers import MEMORY_BYTES, list_owned, together
 from dethrone.clusters.docker.image import ensure_image
+from dethrone.harness.core.clock import MS
 from dethrone.harness.core.errors import ClusterError, ConfigError, HarnessError, MissingCapability
-from dethrone.harness.core.hoststate import HEALTHY, HostState
+from dethrone.harness.core.hoststate import HEALTHY, HostState, LinkQuality
 from dethrone.harness.core.interfaces import Command, DeploySpec, No, NodeStart, Yes
 from tests.waiting import until
 
@@ -450,3 +451,27 @@ def test_a_node_can_neither_flush_the_rules_nor_heal_itself_through_the_agent(cl
     assert b"CapBnd:\t0000000000000000" in said
     assert b"removed" not in said
     assert host.shares_user == ""
+
+
+@pytest.mark.docker
+def test_links_of_containers_are_shaped_proved_and_healed(backend, cluster):
+    for host in cluster.values():
+        start = NodeStart(
+            command=Command(argv=("/bin/sh", "-c", "sleep 60")),
+            log_path="/var/log/dethrone/node.log",
+            data_dir="/var/lib/dethrone/data",
+        )
+        peers = {name: other.address for name, other in cluster.items() if other is not host}
+        host.prepare(start, peers, dead_man_ns=0)
+        assert host.unshaped() == ""
+    for quality in (
+        LinkQuality(src="n2", delay_ns=50 * MS, jitter_ns=10 * MS),
+        LinkQuality(src="n2", loss_percent=30, corrupt_percent=30),
+        LinkQuality(src="n2", duplicate_percent=30, reorder_percent=30, reorder_ns=20 * MS),
+        LinkQuality(src="n2", rate_kbit_per_s=2000),
+        LinkQuality(src="client", delay_ns=20 * MS),
+    ):
+        evidence = backend.converge_all(cluster, {"n1": HostState(links=(quality,))})["n1"]
+        assert evidence.confirmed, evidence.why
+    healed = backend.converge_all(cluster, {"n1": HEALTHY})["n1"]
+    assert healed.confirmed, healed.why

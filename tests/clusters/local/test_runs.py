@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from dethrone.clusters.local import owned
+from dethrone.harness.core.events import FaultEvent
 from dethrone.harness.core.history_files import read_history
 from tests.command import dethrone, started, told
 from tests.waiting import until
@@ -36,6 +37,47 @@ def test_a_run_written_for_containers_runs_on_this_machine(state, tmp_path):
     assert "installed" in phases
     assert "healed" in phases
     assert found["figures"]["cluster_up_ms"] > 0
+    assert list((state / "runs").iterdir()) == []
+
+
+LINKS = """
+[[step]]
+gap = "500ms"
+[[step.fault]]
+kind = "link"
+victims = "leader"
+params = { delay = "40ms" }
+hold = "1s"
+[[step.fault]]
+kind = "partition"
+victims = "follower"
+params = { shape = "isolate" }
+delay = "200ms"
+hold = "500ms"
+[[step]]
+gap = "500ms"
+[[step.fault]]
+kind = "hold"
+victims = "leader"
+params = { direction = "out" }
+hold = "1s"
+"""
+
+
+def test_links_are_shaped_on_real_hosts_and_the_history_says_by_what(state, tmp_path):
+    (tmp_path / "links.toml").write_text(LINKS)
+    drawn = ["--nodes", "3", "--schedule", tmp_path / "links.toml", "--seed", "7", "--time-limit", "25s"]
+    found, _ = told(state, *words(tmp_path, *drawn, "--data-in", "memory", "--time-scale", "1"))
+    assert found["verdict"] != "fail"
+    assert not found["trouble"], found["trouble"]
+    begun = [event for event in read_history(tmp_path / "run" / "history").of(FaultEvent) if event.phase == "begin"]
+    assert [(event.kind, event.outcome) for event in begun] == [
+        ("link", "installed"),
+        ("partition", "installed"),
+        ("hold", "installed"),
+    ]
+    assert [event.evidence.get("engine") for event in begun] == ["nfqueue", None, "nfqueue"]
+    assert "by nfqueue (packets)" in (tmp_path / "run" / "report.html").read_text()
     assert list((state / "runs").iterdir()) == []
 
 

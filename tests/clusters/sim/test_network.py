@@ -70,6 +70,15 @@ def test_what_was_sent_into_a_short_cut_is_lost_and_the_flow_comes_back_within_a
     assert bodies(world, "n2") == ["waits", "flows"]
 
 
+def test_what_is_sent_into_a_cut_that_resets_flows_waits_for_the_next_flow():
+    world = ToyWorld(relay)
+    world.converge(n2=msgspec.structs.replace(cut("n1"), resets=("n1",)))
+    world.poke("n1", "n2:waits").on(5 * MS)
+    world.converge(n2=HEALTHY)
+    world.on(100 * MS)
+    assert bodies(world, "n2") == ["waits"]
+
+
 def test_after_a_long_cut_only_what_is_not_stale_arrives():
     world = ToyWorld(relay)
     world.converge(n2=cut("n1"))
@@ -96,6 +105,24 @@ def test_loss_loses_about_that_share():
     world.converge(n2=bad("n1", loss_percent=30))
     arrived = len(bodies(many(world, 1000), "n2"))
     assert 620 < arrived < 780
+
+
+def test_what_is_corrupted_does_not_arrive():
+    world = ToyWorld(relay)
+    world.converge(n2=bad("n1", corrupt_percent=30))
+    arrived = len(bodies(many(world, 1000), "n2"))
+    assert 620 < arrived < 780
+
+
+def test_a_rate_lets_messages_arrive_one_after_another():
+    world = ToyWorld(relay)
+    world.converge(n2=bad("n1", rate_kbit_per_s=400))  # 500 bytes in 10 ms
+    for _ in range(10):
+        world.poke("n1", "n2:x")
+    world.on(200 * MS)
+    arrivals = [at.mono for at, *_ in world.target.got["n2"]]
+    assert len(arrivals) == 10
+    assert 85 * MS <= arrivals[-1] - arrivals[0] <= 95 * MS
 
 
 def test_delay_and_jitter_come_on_top():

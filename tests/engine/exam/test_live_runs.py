@@ -26,7 +26,7 @@ PLAN = ExamPlan(
 
 def test_a_plan_keeps_what_real_hosts_can_suffer_and_no_setting_of_another_world():
     plan = fitting(PLAN, registry.load(registry.SYSTEMS, "raft"), "docker")
-    assert plan.faults == ("kill", "partition", "clock")
+    assert plan.faults == ("kill", "partition", "link", "clock")
     assert plan.settings == {"membership": "single_server"}
 
 
