@@ -145,7 +145,7 @@ class AdoptedNode(NodeProcess):
         self, like: NodeProcess, target: Mapping[str, str], restart: Sequence[str], *, processes: Processes, news: News
     ) -> None:
         super().__init__(processes, like._clock, news, like._tails, like._state_path)  # noqa: SLF001 - it takes its place
-        self.host_clock, self.commands = like.host_clock, like.commands
+        self.host_clock, self.commands, self.vdso = like.host_clock, like.commands, like.vdso
         self._target = target
         self._restart = list(restart)
         self._tools = processes

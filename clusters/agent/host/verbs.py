@@ -46,6 +46,7 @@ from dethrone.clusters.agent.host.requests import (
 )
 from dethrone.clusters.agent.host.tails import FatalSearch, Tails
 from dethrone.clusters.agent.host.threads import NodeWatch
+from dethrone.clusters.agent.host.vdso_clock import VdsoClock
 
 CHUNK_MAX = 1 << 20
 """Limit on a file's bytes in one request or answer."""
@@ -91,6 +92,9 @@ class Host:
         self.canary = Canary(self.news)
         self.fatal = FatalSearch(self.news)
         self.node = NodeProcess(self.processes, self.clock, self.news, self.tails, self._state_path)
+        self.vdso = self.node.vdso = VdsoClock(self.processes, run)
+        self.vdso.remember = lambda: self.node.remember()  # noqa: PLW0108 - adopted later
+        self.vdso.members = lambda: self.node.members_now()  # noqa: PLW0108
         self.commands = self.node.commands = Commands(self.processes, lambda: self.node.remember())  # noqa: PLW0108 - adopted later
         self._beside: int | None = None
         """A process that something other than the agent starts (``process`` of ``prepare``): only watched here."""
@@ -147,6 +151,7 @@ class Host:
                 self._put_back("rules", functools.partial(self._put_back_rules, rules))
             if self.commands.held:
                 self._put_back("commands", self.commands.put_back)
+            self.vdso.watch()
 
     def _put_back(self, what: str, put_back: Callable[[], tuple[str, int, str]]) -> None:
         """Put lost ones back, and report the loss. ``put_back``: see ``Commands.put_back``."""
@@ -175,7 +180,8 @@ class Host:
         self.dead_man.arm(0)
         why = self.rules.remove() if self.rules.used else ""
         left = self.commands.apply([])[0] if self.commands.held else ""
-        return {"why": "; ".join(filter(None, [why, left]))}
+        self.vdso.set(None)
+        return {"why": "; ".join(filter(None, [why, left, self.vdso.apply(None)[0]]))}
 
     def _send_probes(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
         nonce = integer_of(request, "nonce", low=0, high=2**63)
@@ -409,6 +415,7 @@ class Host:
             self.node.end(signal.SIGKILL, SIGNAL_LIMIT_S)
         with contextlib.suppress(Refused, OSError):
             self.commands.apply([])
+        self.vdso.close()
         if self.rules.used:
             self.rules.remove()
         if self.node.host_clock is not None:
