@@ -38,7 +38,7 @@ from dethrone.clusters.agent.host.vdso import (
     patch_body,
     patch_jumps,
 )
-from dethrone.clusters.agent.host.waits import refusal, runtime_of, timers_until, waits_until
+from dethrone.clusters.agent.host.waits import refusal, runtime_of, timers_until, waits_seen, waits_until
 
 AT_SYSINFO_EHDR = 33
 TRIES = 20
@@ -57,6 +57,15 @@ def own_vdso() -> bytes:
         raise Refused("processes have no vDSO here") from None
     low, high = (int(word, 16) for word in place.split("-"))
     return ctypes.string_at(low, high - low)
+
+
+def why_no_vdso() -> str:
+    """Why no vDSO is patched on this machine; "": they can be."""
+    try:
+        layout_of(own_vdso())
+    except Refused as refused:
+        return str(refused)
+    return ""
 
 
 def vdso_base(pid: int) -> int:
@@ -93,6 +102,7 @@ class Hand:
             "restore": self._restore,
             "read": self._read,
             "patched": self._patched,
+            "waits": lambda question: {"waits": [one for pid in question["pids"] for one in waits_seen(int(pid))]},
             "probe": self._probe,
         }
 

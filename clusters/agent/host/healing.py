@@ -19,7 +19,7 @@ from dethrone.clusters.agent.host.commands import take_back
 from dethrone.clusters.agent.host.common import Refused, boot_id, complain, now_ns, replace_file
 from dethrone.clusters.agent.host.firewall import Firewall
 from dethrone.clusters.agent.host.processes import Processes, process_stat, same_process
-from dethrone.clusters.agent.host.vdso_clock import HandLink, restore_all
+from dethrone.clusters.agent.host.vdso_clock import heal_vdso
 
 
 def heal_alone(processes: Processes, run: str | None, state_path: str, *, stop: bool = False) -> dict[str, Any]:
@@ -40,13 +40,7 @@ def heal_alone(processes: Processes, run: str | None, state_path: str, *, stop: 
             time.clock_settime_ns(time.CLOCK_REALTIME, now_ns() + int(gap["ns"]))
             answer["host_clock"] = "set back"
         if state.get("vdso"):
-            hand = HandLink(processes)
-            try:
-                why = restore_all(hand, state["vdso"]["label"])
-            except Refused as refused:  # the process is thawed all the same
-                why = str(refused)
-            finally:
-                hand.close()
+            why = heal_vdso(processes, state["vdso"])
             answer["why"] = "; ".join(filter(None, [answer["why"], why]))
             answer["vdso"] = "restored"
         for deed in state.get("commands") or ():

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from dethrone.clusters.agent.host.clocks import FakeClock, HostClock
 from dethrone.clusters.agent.host.commands import Commands
 from dethrone.clusters.agent.host.common import Refused, boot_id, now_ns, replace_file
-from dethrone.clusters.agent.host.confinement import Confined, open_log
+from dethrone.clusters.agent.host.confinement import Confined, allow_tracing, open_log, tracing_is_restricted
 from dethrone.clusters.agent.host.news import News
 from dethrone.clusters.agent.host.processes import (
     SIGNAL_LIMIT_S,
@@ -110,6 +110,7 @@ class NodeProcess:
             env.update(self._clock.environment(env))
             self._clock.starting()
         entry = None if self._clock.preloaded or self.vdso is None else self.vdso.entry()
+        in_child = entry.in_child if entry is not None else allow_tracing if tracing_is_restricted() else None
         before = now_ns()
         log = open_log(self.spec["log_path"], self.confined)
         null = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
@@ -129,7 +130,7 @@ class NodeProcess:
                 files=(null, log, log),
                 on_exit=exited,
                 node=self.confined,
-                in_child=None if entry is None else entry.in_child,
+                in_child=in_child,
             )
         except (OSError, ValueError):
             self.incarnation -= 1

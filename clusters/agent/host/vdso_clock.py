@@ -26,12 +26,13 @@ from typing import Any
 
 from dethrone.clusters.agent.host.clocks import CLOCK_TOLERANCE_NS
 from dethrone.clusters.agent.host.common import SECOND, Refused
+from dethrone.clusters.agent.host.confinement import Confined, allow_tracing
 from dethrone.clusters.agent.host.hand import clocks_now
 from dethrone.clusters.agent.host.patterns import HERE
 from dethrone.clusters.agent.host.processes import Child, Processes
 from dethrone.clusters.agent.host.requests import object_of
 from dethrone.clusters.agent.host.vdso import NO_SKEW, VdsoSkew, run_label
-from dethrone.clusters.agent.host.waits import program_kind, waits_seen
+from dethrone.clusters.agent.host.waits import program_kind
 
 HAND_LIMIT_S = 10.0
 """Limit for one answer of the hand, including its start."""
@@ -44,11 +45,20 @@ Asked = Callable[[Callable[[int], "tuple[int, ...]"]], Mapping[str, Any]]
 """Asks a process for its clocks, given the skews that are right at a time; answers as ``measure_skew`` does."""
 
 
-class HandLink:
-    """Asks the hand, which is started when it is needed, and again if it is gone."""
+def hand_as(node: Confined) -> Confined | None:
+    """As whom the hand runs: a user may trace what is his own, so it has a node's user, and no capability besides.
 
-    def __init__(self, processes: Processes) -> None:
+    None: as the agent, whose user the node has, or that was given no user for it.
+    """
+    return None if node.uid in {-1, os.geteuid()} else node
+
+
+class HandLink:
+    """Asks the hand, which is started when it is needed, and again if it is gone. ``runs_as``: see ``hand_as``."""
+
+    def __init__(self, processes: Processes, runs_as: Callable[[], Confined | None]) -> None:
         self._processes = processes
+        self._runs_as = runs_as
         self._lock = threading.Lock()
         self._child: Child | None = None
         self._wire: socket.socket | None = None
@@ -86,7 +96,9 @@ class HandLink:
         null = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
         try:
             argv = [sys.executable, "-S", HERE, "hand", "--socket", "-"]
-            self._child = self._processes.spawn(argv, files=(theirs.fileno(), theirs.fileno(), null))
+            self._child = self._processes.spawn(
+                argv, files=(theirs.fileno(), theirs.fileno(), null), node=self._runs_as()
+            )
         except BaseException:
             ours.close()
             raise
@@ -109,6 +121,18 @@ class HandLink:
             self._end()
 
 
+def heal_vdso(processes: Processes, held: Mapping[str, Any]) -> str:
+    """Undo what a dead agent left, by what it wrote down (``VdsoClock.held``); returns why not."""
+    node = held.get("as")
+    hand = HandLink(processes, lambda: None if node is None else Confined(**node))
+    try:
+        return restore_all(hand, held["label"])
+    except Refused as refused:
+        return str(refused)
+    finally:
+        hand.close()
+
+
 def restore_all(hand: HandLink, label: str) -> str:
     """Write the old bytes back in every process with this label (hexadecimal); returns why some could not be."""
     whys = []
@@ -126,7 +150,9 @@ class VdsoClock:
     """The clocks of the node's processes, skewed in their vDSO."""
 
     def __init__(self, processes: Processes, run: str) -> None:
-        self._hand = HandLink(processes)
+        self.confined: Callable[[], Confined | None] = lambda: None
+        """As whom the hand runs."""
+        self._hand = HandLink(processes, lambda: self.confined())  # noqa: PLW0108 - it is replaced
         self.label = run_label(run).hex()
         self.remember: Callable[[], None] = lambda: None
         """Writes the state that ``heal`` needs."""
@@ -201,7 +227,12 @@ class VdsoClock:
     def _record(self) -> None:
         """The old bytes are on disk before one is changed."""
         if not self.held:
-            self.held = {"label": self.label, "old": dict(self._old or {})}
+            node = self.confined()
+            self.held = {
+                "label": self.label,
+                "old": dict(self._old or {}),
+                "as": None if node is None else node._asdict(),
+            }
             self.remember()
 
     def patch(self) -> dict[str, Any]:
@@ -294,12 +325,15 @@ class VdsoClock:
     def _wrong_waits(self) -> list[str]:
         if self._wall == NO_SKEW:
             return []
-        waits = [one for pid in self.members() for one in waits_seen(pid) if one.clock == "wall"]
+        try:
+            found = self._hand.ask({"do": "waits", "pids": list(self.members())})["waits"]
+        except Refused as refused:
+            return [str(refused)]
         return [
-            f"thread {one.thread} waited until a wall time ({one.call}) under the skew: its waits are not as long as "
-            "they should be"
-            for one in waits[:1]
-        ]
+            f"thread {thread} waited until a wall time ({call}) under the skew, which is wrong by the skew"
+            for thread, clock, call in found
+            if clock == "wall"
+        ][:1]
 
     # --- starts -----------------------------------------------------------------------------------------------
 
@@ -333,6 +367,7 @@ class StoppedStart:
 
     def in_child(self) -> None:
         """What the new process does last: it says its id, and stops."""
+        allow_tracing()
         os.write(self._write, b"%d\n" % os.getpid())
         os.kill(os.getpid(), signal.SIGSTOP)
 

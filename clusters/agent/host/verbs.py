@@ -46,7 +46,7 @@ from dethrone.clusters.agent.host.requests import (
 )
 from dethrone.clusters.agent.host.tails import FatalSearch, Tails
 from dethrone.clusters.agent.host.threads import NodeWatch
-from dethrone.clusters.agent.host.vdso_clock import VdsoClock
+from dethrone.clusters.agent.host.vdso_clock import VdsoClock, hand_as
 
 CHUNK_MAX = 1 << 20
 """Limit on a file's bytes in one request or answer."""
@@ -95,6 +95,7 @@ class Host:
         self.vdso = self.node.vdso = VdsoClock(self.processes, run)
         self.vdso.remember = lambda: self.node.remember()  # noqa: PLW0108 - adopted later
         self.vdso.members = lambda: self.node.members_now()  # noqa: PLW0108
+        self.vdso.confined = lambda: hand_as(self.node.confined)
         self.commands = self.node.commands = Commands(self.processes, lambda: self.node.remember())  # noqa: PLW0108 - adopted later
         self._beside: int | None = None
         """A process that something other than the agent starts (``process`` of ``prepare``): only watched here."""

@@ -55,6 +55,7 @@ from dethrone.harness.core.interfaces.system import (
     System,
     Telling,
     TraceLine,
+    Unpreloaded,
 )
 from dethrone.harness.core.interfaces.workload import Generator, OpPlan, Workload
 
@@ -113,6 +114,7 @@ __all__ = [
     "Thorough",
     "TraceLine",
     "Unmet",
+    "Unpreloaded",
     "Watcher",
     "Who",
     "Workload",
