@@ -342,7 +342,7 @@ class VdsoClock:
         if self._want is None or self.available():
             return None
         self._record()
-        return StoppedStart(self._hand, self.patch())
+        return StoppedStart(self._hand, self.patch(), self._note)
 
     def close(self) -> None:
         """Undo everything, and end the hand."""
@@ -355,12 +355,11 @@ class VdsoClock:
 class StoppedStart:
     """A start of a process that stops just before its program is executed, until the hand traces it.
 
-    ``why``: it was started plainly, and why, after ``join``.
+    ``failed``: is given why it was started plainly instead.
     """
 
-    def __init__(self, hand: HandLink, patch: Mapping[str, Any]) -> None:
-        self.why = ""
-        self._hand, self._patch = hand, patch
+    def __init__(self, hand: HandLink, patch: Mapping[str, Any], failed: Callable[[str], None]) -> None:
+        self._hand, self._patch, self._failed = hand, patch, failed
         self._read, self._write = os.pipe()
         self._thread = threading.Thread(target=self._meet, name="stopped-start", daemon=True)
         self._thread.start()
@@ -379,7 +378,7 @@ class StoppedStart:
         try:
             self._hand.ask({"do": "begin", "pid": int(line), **self._patch})
         except Refused as refused:
-            self.why = str(refused)
+            self._failed(f"it was started with the right clock: {refused}")
             with contextlib.suppress(OSError):
                 os.kill(int(line), signal.SIGCONT)
 

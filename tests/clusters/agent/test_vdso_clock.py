@@ -11,11 +11,13 @@ import sys
 import time
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from dethrone.clusters.agent.host.clocks import read_clocks
 from dethrone.harness.core.clock import MS, SECOND
 from dethrone.harness.core.hoststate import HEALTHY, ClockSkew, HostState, Strobe
+from dethrone.harness.core.interfaces import Command
 from tests.waiting import until
 
 from .conftest import AGENT, PYTHON
@@ -115,9 +117,42 @@ def test_a_process_that_starts_under_a_skew_has_it_from_its_first_instruction(bo
     assert running.converge(HostState(down="SIGKILL", clock=ClockSkew(offset_ns=HOUR))).confirmed
     started = running.converge(skewed(offset_ns=HOUR))
     assert started.confirmed, started.why
+    assert "before" not in started.detail, "it would say that it started with the right clock"
     assert abs(told(box)[0] - HOUR) < MS
     assert running.converge(HEALTHY).confirmed
     assert abs(told(box)[0]) < MS
+
+
+def wrapped(box, script):
+    """A start of a shell that does as ``script`` says, with the node's own command as its arguments."""
+    start = box.start()
+    command = Command(argv=("/bin/sh", "-c", script, "sh", *start.command.argv))
+    return msgspec.structs.replace(start, command=command)
+
+
+def test_a_program_that_a_shell_executes_at_a_start_under_a_skew_has_it_from_its_first_instruction(box, host):
+    host.prepare(wrapped(box, 'exec "$@"'), {}, dead_man_ns=0)
+    box.start_node()
+    assert host.converge(HostState(down="SIGKILL", clock=ClockSkew(offset_ns=HOUR))).confirmed
+    started = host.converge(skewed(offset_ns=HOUR))
+    assert started.confirmed, started.why
+    assert "before" not in started.detail
+    assert abs(told(box)[0] - HOUR) < MS
+
+
+def test_a_process_that_the_node_executes_under_a_skew_is_found_and_the_fault_is_not_held(box, host):
+    go = box.directory / "go"
+    script = f'until test -e {go}; do sleep 100 & kill $!; done; sleep 1000 & "$@"'
+    host.prepare(wrapped(box, script), {}, dead_man_ns=0)
+    host.start_node()
+    assert host.converge(skewed(offset_ns=HOUR)).confirmed
+    go.touch()
+    until(box.traced, what="the node runs")
+    until(lambda: abs(told(box)[0] - HOUR) < MS, what="it has been found")
+    healed = host.converge(HEALTHY)
+    assert healed.confirmed, healed.why
+    assert "was executed under the skew" in healed.detail["before"]["why"]
+    assert not healed.detail["before"]["held"]
 
 
 def test_a_frozen_process_is_skewed_and_stays_frozen(box, running):
