@@ -272,6 +272,9 @@ class HostKeeper:
             self._still = self._turns() if self._still >= 0 else -1  # it was held meanwhile
             part.end(ok=not why, why=why, **found)
             return
+        if wanted is not None and wanted["mono_rate_ppm"]:
+            part.end(ok=False, why="only static Go programs are given a rate of monotonic time")
+            return
         clock.set(wanted)
         if wanted is None and (fresh or not clock.touched):
             clock.touched = False

@@ -19,7 +19,7 @@ import signal
 import struct
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from dethrone.clusters.agent.host.common import Refused, now_ns
@@ -29,6 +29,7 @@ from dethrone.clusters.agent.host.vdso import (
     CLOCKS,
     LABEL_SIZE,
     MONO_CLOCKS,
+    NO_SKEW,
     WALL_CLOCKS,
     Layout,
     VdsoSkew,
@@ -37,10 +38,16 @@ from dethrone.clusters.agent.host.vdso import (
     layout_of,
     patch_body,
     patch_jumps,
+    records_in,
+    settling,
 )
 from dethrone.clusters.agent.host.waits import refusal, runtime_of, timers_until, waits_seen, waits_until
 
 AT_SYSINFO_EHDR = 33
+STEP_NS = 50_000_000
+"""A jump of monotonic time below this is no step: it is what a question takes, at the rates that there are."""
+SETTLED_NS = 100_000
+"""Monotonic time that is wrong by less is set right at once."""
 TRIES = 20
 """How often a process is held again because a thread stood where bytes are to change."""
 READS = 20
@@ -99,6 +106,7 @@ class Hand:
         self._verbs: Mapping[str, Callable[[Mapping[str, Any]], Mapping[str, Any]]] = {
             "skew": self._skew,
             "begin": self._begin,
+            "settle": self._settle,
             "restore": self._restore,
             "read": self._read,
             "patched": self._patched,
@@ -156,7 +164,8 @@ class Hand:
                 waits,
                 wall=wall != VdsoSkew(),
                 mono_rate=bool(mono.rate_ppm),
-                mono_step=bool((mono.offset_ns and not mono.limit_ns) or mono.period_ns),
+                mono_step=bool(mono.period_ns)
+                or self._mono_step(process, base, found, mono, question["since"]) > STEP_NS,
             )
             if why and question.get("check", True):
                 raise Refused(why)
@@ -164,6 +173,28 @@ class Hand:
             return {"runtime": runtime}
 
         return self._still(pid, change)
+
+    def _mono_step(self, process: HeldProcess, base: int, label: bytes, mono: VdsoSkew, since: Sequence[int]) -> int:
+        """By how much (ns) monotonic time would jump now."""
+        old, began = NO_SKEW, since
+        if label:
+            _, old, began = records_in(process.read(base, len(self.layout.image)), self.layout)
+        moment = now_ns()
+        return abs(mono.at(moment - since[1]) - old.at(moment - began[1]))
+
+    def _settle(self, question: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Wall time is right at once; monotonic time settles: how long that takes (ns)."""
+        pid, label = int(question["pid"]), question["label"]
+        found = self._read({"pid": pid, "clocks": [1]})
+        if found["label"] != label:
+            return {"settles_ns": 0}
+        reading = found["clocks"]["1"]
+        gained = reading["read_ns"] - reading["real_ns"]
+        if abs(gained) <= SETTLED_NS + reading["within_ns"]:
+            return {"settles_ns": 0}
+        mono = settling(gained)
+        self._skew({**question, "wall": NO_SKEW, "mono": mono, "since": clocks_now(), "check": False})
+        return {"settles_ns": abs(gained) * 1_000_000 // abs(mono.rate_ppm)}
 
     def _write(self, process: HeldProcess, base: int, body: bytes) -> None:
         """The stub first, then the jumps to it: whichever are there, the vDSO works."""

@@ -64,6 +64,16 @@ class VdsoSkew(NamedTuple):
 
 
 NO_SKEW = VdsoSkew()
+SETTLE_PPM, SETTLE_PPM_MAX, SETTLE_NS = 250_000, 900_000, 4_000_000_000
+
+
+def settling(gained_ns: int) -> VdsoSkew:
+    """How monotonic time that has gained this much becomes right again, without going back: it runs slower, or faster.
+
+    It takes ``SETTLE_NS`` at most, unless it would have to run faster or slower than ``SETTLE_PPM_MAX`` for that.
+    """
+    rate = min(SETTLE_PPM_MAX, max(SETTLE_PPM, abs(gained_ns) * 1_000_000 // SETTLE_NS))
+    return VdsoSkew(gained_ns, -rate if gained_ns > 0 else rate, limit_ns=abs(gained_ns)) if gained_ns else NO_SKEW
 
 
 class Layout(NamedTuple):
@@ -134,6 +144,12 @@ def patch_jumps(layout: Layout) -> list[tuple[int, bytes]]:
     """The writes (offset, bytes) that put the stub into use: one a function."""
     code = layout.room + LABEL_SIZE
     return [(entry, _jump(entry, code + STUB_FUNCTIONS[name])) for name, entry in layout.entries.items()]
+
+
+def records_in(image: bytes, layout: Layout) -> tuple[VdsoSkew, VdsoSkew, tuple[int, ...]]:
+    """Of a patched image: the skews of wall and of monotonic time, and since when."""
+    found = struct.unpack_from(f"<10q{CLOCKS}q", image, layout.room + LABEL_SIZE + len(STUB))
+    return VdsoSkew(*found[:5]), VdsoSkew(*found[5:10]), found[10:]
 
 
 def is_inside(layout: Layout, offset: int) -> bool:

@@ -31,11 +31,15 @@ from dethrone.clusters.agent.host.hand import clocks_now
 from dethrone.clusters.agent.host.patterns import HERE
 from dethrone.clusters.agent.host.processes import Child, Processes
 from dethrone.clusters.agent.host.requests import object_of
-from dethrone.clusters.agent.host.vdso import NO_SKEW, VdsoSkew, run_label
+from dethrone.clusters.agent.host.vdso import NO_SKEW, VdsoSkew, run_label, settling
 from dethrone.clusters.agent.host.waits import program_kind
 
 HAND_LIMIT_S = 10.0
 """Limit for one answer of the hand, including its start."""
+SETTLE_LIMIT_NS = 15 * SECOND
+"""How long a heal waits for monotonic time to settle."""
+DRIFT_MAX_PPM = 100_000
+"""The largest rate of monotonic time."""
 STROBE_SEEN_S = 2.0
 """Both halves of a strobe are read if its period is not longer."""
 READ_BY = "a reader of ours, by the code and the data in the process' vDSO"
@@ -134,9 +138,19 @@ def heal_vdso(processes: Processes, held: Mapping[str, Any]) -> str:
 
 
 def restore_all(hand: HandLink, label: str) -> str:
-    """Write the old bytes back in every process with this label (hexadecimal); returns why some could not be."""
-    whys = []
-    for one in hand.ask({"do": "patched", "label": label})["patched"]:
+    """Write the old bytes back in every process with this label (hexadecimal); returns why some could not be.
+
+    Monotonic time that drifted settles before.
+    """
+    whys, settles_ns = [], 0
+    patched = hand.ask({"do": "patched", "label": label})["patched"]
+    for one in patched:
+        with contextlib.suppress(Refused):  # it may be gone
+            settles_ns = max(settles_ns, hand.ask({"do": "settle", "pid": one["pid"], "label": label})["settles_ns"])
+    time.sleep(min(settles_ns, SETTLE_LIMIT_NS) / SECOND)
+    if settles_ns > SETTLE_LIMIT_NS:
+        return f"monotonic time has drifted so far that it needs {settles_ns / SECOND:.0f} s to settle: heal once more"
+    for one in patched:
         try:
             hand.ask({"do": "restore", "pid": one["pid"], "label": label})
         except Refused as refused:
@@ -163,7 +177,7 @@ class VdsoClock:
         self.lost: list[str] = []
         """Why the skew was not in force all the time, since that was last asked."""
         self._want: Mapping[str, Any] | None = None
-        self._wall = NO_SKEW
+        self._wall = self._mono = NO_SKEW
         self._since = clocks_now()
         self._old: Mapping[str, str] | None = None
         self._why = ""
@@ -186,7 +200,12 @@ class VdsoClock:
         """Want this skew from now on. It comes into force by ``apply``, or at a start."""
         if want == self._want:
             return
-        self._want, self._since = want, clocks_now()
+        if want is not None:
+            self.available()  # what takes long, before the moment from which a rate counts
+        now, rate = clocks_now(), 0 if want is None else want["mono_rate_ppm"]
+        gained = self._mono.at(now[1] - self._since[1])
+        self._mono = VdsoSkew(gained, rate) if rate else settling(gained)
+        self._want, self._since = want, now
         strobe = (want or {}).get("strobe") or {"amplitude_ns": 0, "period_ns": 0}
         self._wall = NO_SKEW
         if want is not None:
@@ -203,6 +222,8 @@ class VdsoClock:
             why, pids = self.available(), list(self.members())
             if why or not pids:
                 return why or "no process runs", {}
+            if abs(self._mono.rate_ppm) > DRIFT_MAX_PPM and not self._mono.limit_ns:
+                return f"a rate of monotonic time is at most {DRIFT_MAX_PPM} ppm here", {}
             done = self._skew(pids[0])
             for pid in pids[1:]:
                 with contextlib.suppress(Refused):  # it may have ended; ``watch`` looks again
@@ -237,7 +258,7 @@ class VdsoClock:
 
     def patch(self) -> dict[str, Any]:
         """The wanted skew, as the hand is asked for it."""
-        return {"label": self.label, "wall": list(self._wall), "mono": list(NO_SKEW), "since": self._since}
+        return {"label": self.label, "wall": list(self._wall), "mono": list(self._mono), "since": self._since}
 
     def _restore(self, ask: Asked | None) -> tuple[str, dict[str, Any]]:
         if not self.held:
@@ -255,15 +276,17 @@ class VdsoClock:
         if found["label"] != self.label:
             return "its clocks are not skewed", {}
         skew, error = self._error(found["clocks"]["0"])
-        seen = {"skew_ns": skew, "error_ns": error, "by": "vdso", "read_by": READ_BY}
+        seen: dict[str, Any] = {"skew_ns": skew, "error_ns": error, "by": "vdso", "read_by": READ_BY}
         if self._wall.period_ns and self._wall.period_ns <= STROBE_SEEN_S * SECOND:
             time.sleep(self._wall.period_ns / SECOND)
             again = self._hand.ask({"do": "read", "pid": pid, "clocks": [0]})
             seen["strobe_skew_ns"], more = self._error(again["clocks"]["0"])
             error = max(error, more)
         mono = found["clocks"]["1"]
-        if abs(mono["read_ns"] - mono["real_ns"]) > CLOCK_TOLERANCE_NS + mono["within_ns"]:
-            return "its monotonic clock is skewed as well", seen
+        seen["mono_skew_ns"] = mono["read_ns"] - mono["real_ns"]
+        wrong = seen["mono_skew_ns"] - self._mono.at(mono["real_ns"] - self._since[1])
+        if abs(wrong) > CLOCK_TOLERANCE_NS + mono["within_ns"]:
+            return f"its monotonic clock is off by {wrong} ns", seen
         if error > CLOCK_TOLERANCE_NS:
             return f"its skew is {skew} ns, off by {error} ns", seen
         why, told = self._asked(ask)
@@ -271,7 +294,7 @@ class VdsoClock:
 
     def _asked(self, ask: Asked | None) -> tuple[str, dict[str, Any]]:
         """What the process says itself; one that does not answer says nothing."""
-        found = {} if ask is None else ask(self.expected)
+        found = {} if ask is None or self._mono != NO_SKEW else ask(self.expected)
         if "skew_ns" not in found:
             return "", {"by": "vdso"}
         seen = {"skew_ns": found["skew_ns"], "by": "vdso", "read_by": "the process itself"}
@@ -323,16 +346,15 @@ class VdsoClock:
             self.lost = [*self.lost[-7:], why]
 
     def _wrong_waits(self) -> list[str]:
-        if self._wall == NO_SKEW:
-            return []
+        skewed = [name for name, skew in (("wall", self._wall), ("mono", self._mono)) if skew != NO_SKEW]
         try:
             found = self._hand.ask({"do": "waits", "pids": list(self.members())})["waits"]
         except Refused as refused:
             return [str(refused)]
         return [
-            f"thread {thread} waited until a wall time ({call}) under the skew, which is wrong by the skew"
+            f"thread {thread} waited until a {clock} time ({call}) under the skew, which is wrong by the skew"
             for thread, clock, call in found
-            if clock == "wall"
+            if clock in skewed
         ][:1]
 
     # --- starts -----------------------------------------------------------------------------------------------

@@ -297,7 +297,8 @@ def _fault(system: System, backend: Backend, kind: str) -> Fault:
 def needs_of(fault: Fault, system: System) -> frozenset[str]:
     """What this fault needs of hosts with processes of this system: a library preloaded for clocks, or their vDSO."""
     needs = fault.needs()
-    return needs - {"faketime"} | {"vdso"} if "faketime" in needs and isinstance(system, Unpreloaded) else needs
+    clocks = needs & {"faketime", "monotonic"}
+    return needs - clocks | {"vdso"} if clocks and isinstance(system, Unpreloaded) else needs
 
 
 def _remedy(kind: str, missing: Collection[str]) -> str:

@@ -13,12 +13,15 @@ import sys
 import time
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from dethrone.clusters.agent.host import waits
 from dethrone.clusters.agent.host.hand import Hand, clocks_now, own_vdso, vdso_base
 from dethrone.clusters.agent.host.vdso import NO_SKEW, VdsoSkew, run_label
 from dethrone.harness.core.clock import MS, SECOND
+from dethrone.harness.core.hoststate import HEALTHY, ClockSkew, HostState
+from dethrone.harness.core.interfaces import Command
 from dethrone.harness.core.rng import Rng
 
 from .conftest import AGENT, PYTHON
@@ -270,6 +273,50 @@ def test_a_hand_killed_at_any_moment_leaves_a_process_that_runs_and_can_be_heale
     assert "why" not in restored
     assert program.vdso() == own_vdso()
     assert abs(program.waited_s("sleep") - WAIT_S) < TOLERANCE_S
+
+
+@pytest.mark.parametrize("rate", [50_000, -50_000])
+def test_drifted_monotonic_time_settles_before_it_is_restored_and_never_goes_back(start, rate):
+    program = start("go")
+    done, since = skew(program, mono=VdsoSkew(0, rate))
+    assert "why" not in done
+    while time.monotonic_ns() - since[1] < 2 * SECOND:
+        program.waited_s("sleep")
+    asked = {"do": "settle", "pid": program.pid, "label": LABEL}
+    settles_ns = HAND.answer(asked)["settles_ns"]
+    assert 0 < settles_ns < 2 * SECOND
+    ends, last = time.monotonic_ns() + settles_ns, 0
+    while time.monotonic_ns() < ends:
+        mono = int(program.ask("clocks")[1])
+        assert mono >= last
+        last = mono
+    assert HAND.answer(asked) == {"settles_ns": 0}
+    assert HAND.answer({"do": "restore", "pid": program.pid, "label": LABEL})["restored"]
+    assert int(program.ask("clocks")[1]) >= last
+    assert max(map(abs, program.skews()[:2])) < MS
+
+
+def test_an_agent_drifts_monotonic_time_of_static_go_alone_and_lets_it_settle(programs, box, host):
+    drift = HostState(clock=ClockSkew(mono_rate_ppm=50_000))
+    box.start_node()
+    refused = host.converge(drift)
+    assert "only static Go programs wait for spans of time" in refused.why
+    assert host.converge(HEALTHY).confirmed
+    assert host.converge(HostState(down="SIGKILL")).confirmed
+    command = Command(argv=(*programs("go"), "idle"))
+    host.prepare(msgspec.structs.replace(box.start(), command=command, clock_socket=None), {}, dead_man_ns=0)
+    began = host.converge(drift)
+    assert began.confirmed, began.why
+    again = host.converge(HostState(clock=ClockSkew(offset_ns=HOUR, mono_rate_ppm=50_000)))
+    assert again.confirmed, again.why
+    clock = again.detail["clock"]
+    assert 0 < began.detail["clock"]["mono_skew_ns"] < clock["mono_skew_ns"] < SECOND
+    assert abs(clock["skew_ns"] - HOUR) < MS
+    healed = host.converge(HEALTHY)
+    assert healed.confirmed, healed.why
+    assert "before" not in healed.detail
+    assert HAND.answer({"do": "patched", "label": LABEL})["patched"] == []
+    assert "at most 100000 ppm" in host.converge(HostState(clock=ClockSkew(mono_rate_ppm=200_000))).why
 
 
 def test_only_patches_of_the_run_are_restored(start):

@@ -113,6 +113,20 @@ def test_a_skew_after_a_time(skew, elapsed, at):
     assert skew.at(elapsed) == at
 
 
+@pytest.mark.parametrize("gained", [10**9, -(10**9), 10**10, 5])
+def test_monotonic_time_settles_in_bounded_time_without_going_back(gained):
+    skew = vdso.settling(gained)
+    assert abs(skew.rate_ppm) <= vdso.SETTLE_PPM_MAX < 10**6
+    assert skew.at(0) == gained
+    assert skew.at(max(vdso.SETTLE_NS, 2 * abs(gained))) == 0
+    assert vdso.settling(0) == vdso.NO_SKEW
+
+
+def test_the_records_of_a_patch_are_read_back(layout):
+    wall, mono, since = vdso.records_in(patched(layout), layout)
+    assert (wall, mono, since) == (vdso.VdsoSkew(5), vdso.NO_SKEW, (0,) * vdso.CLOCKS)
+
+
 ADDRESS = 0x7F0000001000
 
 

@@ -17,6 +17,9 @@ func main() {
 		for range time.Tick(10 * time.Millisecond) {
 		}
 	}()
+	if len(os.Args) > 1 { // nobody asks
+		select {}
+	}
 	lines := bufio.NewScanner(os.Stdin)
 	for lines.Scan() {
 		if lines.Text() == "clocks" {
