@@ -166,6 +166,8 @@ class VdsoClock:
     def __init__(self, processes: Processes, run: str) -> None:
         self.confined: Callable[[], Confined | None] = lambda: None
         """As whom the hand runs."""
+        self._lock = threading.RLock()
+        """Who looks after the skew each second must not find it half undone."""
         self._hand = HandLink(processes, lambda: self.confined())  # noqa: PLW0108 - it is replaced
         self.label = run_label(run).hex()
         self.remember: Callable[[], None] = lambda: None
@@ -180,26 +182,23 @@ class VdsoClock:
         self._wall = self._mono = NO_SKEW
         self._since = clocks_now()
         self._old: Mapping[str, str] | None = None
-        self._why = ""
-
-    @property
-    def wanted(self) -> bool:
-        """Whether a skew is wanted."""
-        return self._want is not None
 
     def available(self) -> str:
-        """Why no clock can be skewed here; "": one can. Tried once, on a process of our own."""
-        if self._old is None and not self._why:
+        """Why no clock can be skewed here; "": one can. Found out by trying, on a process of our own."""
+        if self._old is None:
             try:
                 self._old = self._hand.ask({"do": "probe"})["old"]
             except Refused as refused:
-                self._why = str(refused)
-        return self._why
+                return str(refused)
+        return ""
 
     def set(self, want: Mapping[str, Any] | None) -> None:
         """Want this skew from now on. It comes into force by ``apply``, or at a start."""
-        if want == self._want:
-            return
+        with self._lock:
+            if want != self._want:
+                self._change(want)
+
+    def _change(self, want: Mapping[str, Any] | None) -> None:
         if want is not None:
             self.available()  # what takes long, before the moment from which a rate counts
         now, rate = clocks_now(), 0 if want is None else want["mono_rate_ppm"]
@@ -216,24 +215,25 @@ class VdsoClock:
 
         ``ask``: asks the process for its clocks; None: it cannot answer.
         """
-        try:
-            if self._want is None:
-                return self._restore(ask)
-            why, pids = self.available(), list(self.members())
-            if why or not pids:
-                return why or "no process runs", {}
-            if abs(self._mono.rate_ppm) > DRIFT_MAX_PPM and not self._mono.limit_ns:
-                return f"a rate of monotonic time is at most {DRIFT_MAX_PPM} ppm here", {}
-            done = self._skew(pids[0])
-            for pid in pids[1:]:
-                with contextlib.suppress(Refused):  # it may have ended; ``watch`` looks again
-                    self._skew(pid)
-            why, seen = self._measured(pids[0], ask)
-            return why, {**seen, "held_ns": done["held_ns"], "runtime": done["runtime"]}
-        except Refused as refused:
-            with contextlib.suppress(Refused):
-                self._forget()
-            return str(refused), {}
+        with self._lock:
+            try:
+                if self._want is None:
+                    return self._restore(ask)
+                why, pids = self.available(), list(self.members())
+                if why or not pids:
+                    return why or "no process runs", {}
+                if abs(self._mono.rate_ppm) > DRIFT_MAX_PPM and not self._mono.limit_ns:
+                    return f"a rate of monotonic time is at most {DRIFT_MAX_PPM} ppm here", {}
+                done = self._skew(pids[0])
+                for pid in pids[1:]:
+                    with contextlib.suppress(Refused):  # it may have ended; ``watch`` looks again
+                        self._skew(pid)
+                why, seen = self._measured(pids[0], ask)
+                return why, {**seen, "held_ns": done["held_ns"], "runtime": done["runtime"]}
+            except Refused as refused:
+                with contextlib.suppress(Refused):
+                    self._forget()
+                return str(refused), {}
 
     def _forget(self) -> None:
         """There is nothing to undo if no process carries our label."""
@@ -329,8 +329,11 @@ class VdsoClock:
 
     def watch(self) -> None:
         """Look whether all processes have the skew, and whether their waits can be right; called each second."""
-        if not self.held or self._want is None:
-            return
+        with self._lock:
+            if self.held and self._want is not None:
+                self._look()
+
+    def _look(self) -> None:
         try:
             patched = {one["pid"] for one in self._hand.ask({"do": "patched", "label": self.label})["patched"]}
             for pid in [pid for pid in self.members() if pid not in patched]:
