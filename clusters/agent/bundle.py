@@ -41,8 +41,8 @@ ORDER = (
         "news",
         "tails",
     ),
-    *("noise", "gauge", "threads", "node", "patterns", "adopted", "convergence", "connections", "healing", "verbs"),
-    *("server", "main"),
+    *("noise", "gauge", "threads", "patterns", "vdso", "tracing", "waits", "hand", "vdso_clock"),
+    *("node", "adopted", "convergence", "connections", "healing", "verbs", "server", "main"),
 )
 """All modules; each imports only earlier ones."""
 

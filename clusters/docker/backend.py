@@ -16,6 +16,7 @@ import docker
 
 from dethrone.clusters.agent import confirm
 from dethrone.clusters.agent.agent_host import AgentHost
+from dethrone.clusters.agent.host.hand import why_no_vdso
 from dethrone.clusters.deploying import all_or_nothing, check_names, together
 from dethrone.clusters.docker import client as engine
 from dethrone.clusters.docker import doctor
@@ -36,6 +37,7 @@ from dethrone.harness.core.interfaces import (
     HostNews,
     Owned,
 )
+from dethrone.harness.core.interfaces.backend import USUAL_CAPABILITIES
 
 SOCKET = "/run/dethrone-agent/agent.sock"
 """Where the agent listens inside a container: not in a directory of the node's."""
@@ -57,8 +59,9 @@ class DockerBackend(confirm.AgentBackend):
 
     @property
     def traits(self) -> BackendTraits:
-        """Hosts of our own: the defaults."""
-        return BackendTraits(memory_dir=f"{MEMORY}/data")
+        """Hosts of our own: the defaults, but for a vDSO that cannot be changed (of the kernel here, as a rule)."""
+        without = {"vdso"} if why_no_vdso() else set[str]()
+        return BackendTraits(memory_dir=f"{MEMORY}/data", capabilities=USUAL_CAPABILITIES - without)
 
     def available(self) -> Available:
         """Whether an engine answers this user."""

@@ -14,6 +14,7 @@ import docker
 import docker.errors
 import msgspec
 
+from dethrone.clusters.agent.host.hand import why_no_vdso
 from dethrone.clusters.docker.client import ENGINE_ERRORS, connect, temporary
 from dethrone.clusters.docker.image import cached_tag
 from dethrone.clusters.docker.labels import OWNER, PYTHON
@@ -101,6 +102,7 @@ def rows(*, recipe: str = "node", base: str | None = None) -> list[Row]:
             ("docker: engine on this machine", _local()),
             ("docker: storage driver", _storage(str(info.get("Driver", "?")))),
             ("docker: cpu and memory", _size(int(info.get("NCPU", 0)), int(info.get("MemTotal", 0)))),
+            ("docker: a skew in the vDSO", _vdso()),
             ("docker: image built", _image(image)),
         ]
         return found + (_probed(client, image) if image else [])
@@ -136,6 +138,13 @@ def _size(cpus: int, memory: int) -> Available:
         why=f"{cpus} processors and {memory // 1024**2} MiB: five nodes will stall by themselves",
         what_to_do="use 2 processors and 2 GiB or more, or three nodes; noise makes liveness unknown, never failed",
     )
+
+
+def _vdso() -> Available:
+    why = why_no_vdso()
+    if not why:
+        return Yes()
+    return No(why=f"{why}: no clock faults on programs without libc", what_to_do="use a machine with x86-64")
 
 
 def _image(tag: str | None) -> Available:

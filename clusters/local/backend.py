@@ -26,6 +26,7 @@ from pathlib import Path
 from dethrone.clusters.agent import bundle, confirm
 from dethrone.clusters.agent.agent_host import AgentHost
 from dethrone.clusters.agent.host.clocks import find_faketime
+from dethrone.clusters.agent.host.hand import why_no_vdso
 from dethrone.clusters.agent.host.nfqueue import QUEUES
 from dethrone.clusters.agent.streams import SocketStream
 from dethrone.clusters.deploying import check_names
@@ -364,6 +365,8 @@ def _capabilities() -> frozenset[str]:
         able.add("iptables")
     if find_faketime() is not None:
         able.add("faketime")
+    if not why_no_vdso():
+        able.add("vdso")
     return frozenset(able)
 
 

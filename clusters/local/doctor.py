@@ -13,7 +13,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from dethrone.clusters.docker.doctor import PROBES, probed
+from dethrone.clusters.docker.doctor import PROBES, Probe, probed
+from dethrone.clusters.docker.labels import AGENT, PYTHON
 from dethrone.clusters.local.room import PROGRAMS, programs_of
 from dethrone.clusters.local.rootless import is_inside
 from dethrone.harness.core.errors import HarnessError
@@ -21,8 +22,17 @@ from dethrone.harness.core.interfaces import Available, Backend, DeploySpec, No,
 from dethrone.harness.core.ledger import Ledger, state_dir
 
 PROBE_LIMIT_NS = 15_000_000_000
+PROBE = '{"do": "probe"}'
+"""The question to the process that skews clocks (``agent.host.hand``)."""
 
 Row = tuple[str, Available]
+
+VDSO = Probe(
+    name="local: a skew in the vDSO",
+    script=f"echo '{PROBE}' | {PYTHON} -S {AGENT} hand --socket - | tee /dev/stderr | grep -q old",
+    why="the vDSO of a process cannot be changed: no clock faults on programs without libc",
+    what_to_do="use a machine with x86-64 that allows ptrace; the answer says more",
+)
 
 
 def rows(backend: Backend) -> Sequence[Row]:
@@ -72,7 +82,8 @@ def _tried(backend: Backend) -> list[Row]:
             return code, (out + err).decode(errors="replace")
 
         try:
-            return [probed(msgspec.structs.replace(one, name=_own(one.name)), attempt) for one in PROBES]
+            ours = [msgspec.structs.replace(one, name=_own(one.name)) for one in PROBES]
+            return [probed(one, attempt) for one in (*ours, VDSO)]
         finally:
             hosts["n1"].close()
     finally:

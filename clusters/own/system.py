@@ -270,13 +270,14 @@ class OwnSystem:
         return observable(self._description)
 
     def fault_support(self, kind: str) -> Available:
-        """Everything but clocks."""
-        if kind == "clock":
-            return No(
-                "a described process does not report its clock, so its skew could not be measured",
-                "remove clock from --faults, or write an adapter class (docs/own-system.md)",
-            )
+        """All kinds but ``drift``."""
+        if kind == "drift":
+            return No("only static Go programs bear a rate of monotonic time", "remove drift from --faults")
         return Yes()
+
+    def unpreloaded(self) -> str:
+        """See ``dethrone.harness.core.interfaces.Unpreloaded``."""
+        return "it does not report its clocks, so a skew by a library preloaded into it could not be measured"
 
     # --- for doctor -------------------------------------------------------------------------------------------
 

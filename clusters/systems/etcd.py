@@ -10,12 +10,11 @@ would seem to share a term. Member ids are computed as etcd does for an initial 
 first. The port in ``--cors`` carries the incarnation: the same answer shows it among the process' arguments, and no
 client of ours sends an Origin.
 
-Guarantees: what etcd's channels cannot show is ``not observable``, not passed. Clock faults (a static Go binary) and
-membership changes are out of scope.
+Guarantees: what etcd's channels cannot show is ``not observable``, not passed. Membership changes are out of scope.
 
 Source: etcd documentation of each release (API guarantees, failures, tuning, configuration flags); its raft package
-(CheckQuorum, pre-vote); Raft's safety does not depend on timing (Ongaro, Ousterhout, 2014, 5.6). Leases and the locks
-on them do: they count on clocks that no fault touches.
+(CheckQuorum, pre-vote); Raft's safety does not depend on timing (Ongaro, Ousterhout, 2014, 5.6). Its timers, and the
+leases and locks on them, count monotonic time (Go's ``time.Now`` carries it), which clock faults leave alone.
 """
 
 from __future__ import annotations
@@ -119,7 +118,7 @@ class EtcdSystem(Released):
         return {"etcd": f"as released: check-quorum on, pre-vote {usual}"}
 
     def defaults(self) -> RunDefaults:
-        """All that a static binary can suffer; holds and gaps above the bound, so that liveness is exercised."""
+        """Cuts, ends and pauses; holds and gaps above the bound, so that liveness is exercised."""
         return RunDefaults(
             faults=("partition", "kill", "pause"),
             workload="log",
@@ -194,7 +193,7 @@ class EtcdSystem(Released):
         heartbeat = int(knobs["heartbeat_interval_ms"]) * MS
         pre_vote = knobs["pre_vote"] == "on"
         bound = max(LEADER_BOUND_NS, 10 * election)
-        any_number: dict[str, int | None] = dict.fromkeys(("partition", "kill", "stop", "restart", "pause"))
+        any_number: dict[str, int | None] = dict.fromkeys(("partition", "kill", "stop", "restart", "pause", "clock"))
         return Promise(
             system=self.name,
             profile=profile,
@@ -218,13 +217,14 @@ class EtcdSystem(Released):
         )
 
     def fault_support(self, kind: str) -> Available:
-        """Everything but clocks."""
-        if kind == "clock":
-            return No(
-                "a static Go binary reads its clocks without libc, so libfaketime cannot change them",
-                "leave clock out of --faults",
-            )
+        """All kinds, but for ``drift`` a static Go program is needed, which Debian's package is not."""
+        if kind == "drift" and self.binary == BINARY:
+            return No("Debian's etcd uses libc, whose waits a rate of monotonic time would falsify", "run etcd-3.7")
         return Yes()
+
+    def unpreloaded(self) -> str:
+        """See ``dethrone.harness.core.interfaces.Unpreloaded``."""
+        return "a static Go binary reads its clocks without libc"
 
 
 def peer_url(address: str) -> str:

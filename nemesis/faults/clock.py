@@ -1,4 +1,4 @@
-"""clock: the wall clock of the node process steps, strobes or drifts (libfaketime); its monotonic clock is left alone.
+"""clock: the wall clock of the node process steps, strobes or drifts; its monotonic clock is left alone.
 
 Parameters, all whole numbers: ``offset_ns`` (a step, forward or back), ``rate_ppm`` (drift), and together
 ``strobe_amplitude_ns`` and ``strobe_period_ns``. Two clock faults on one host add up; of two strobes the larger one is
@@ -94,7 +94,7 @@ class ClockFault:
         return with_more(state, dict.fromkeys(victims, HostState(clock=_skew(params))))
 
     def needs(self) -> frozenset[str]:
-        """It needs libfaketime, preloaded into the node process."""
+        """It needs libfaketime, preloaded into the node process, or its vDSO (``Unpreloaded``)."""
         return frozenset({"faketime"})
 
 

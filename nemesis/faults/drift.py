@@ -1,4 +1,8 @@
-"""drift: the monotonic clock of the host runs too fast or too slow; what it gained or lost stays when the fault ends.
+"""drift: the monotonic clock of the host runs too fast or too slow.
+
+What it gained or lost stays when the fault ends, in simulation. On real hosts only static Go programs suffer it, in
+their vDSO, at 100,000 ppm at most; at its end their clock runs slower or faster until it is right again
+(``docs/clocks.md``).
 
 Parameter: ``rate_ppm``. Draws stay within five per cent, which timers and leases must bear. Out of scope: wall clocks
 (``clock``).

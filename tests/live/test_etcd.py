@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from dethrone.harness.core.events import FaultEvent
+from dethrone.harness.core.history_files import read_history
 from tests.command import told
 
 pytestmark = [pytest.mark.docker, pytest.mark.system]
@@ -45,3 +47,14 @@ def test_etcd_of_which_one_member_is_restarted_with_force_new_cluster_does_not_p
     assert (code, result["verdict"]) == (1, "fail")
     failing = {name for name, found in result["checkers"].items() if found["verdict"] == "fail"}
     assert failing & {"one-leader-per-term", "acknowledged-survives", "leader-has-majority", "step-down-without-quorum"}
+
+
+@pytest.mark.nightly("an image of its own; other tests skew static Go programs without one")
+def test_the_clocks_of_a_static_go_binary_are_skewed_without_harm(tmp_path, state):
+    words = ("etcd-3.7", "--nodes", "3", "--faults", "clock,kill", "--nemesis-interval", "4s", "--time-limit", "20s")
+    result, _ = run(tmp_path, state, *words, "--seed", "5")
+    assert result["trouble"] == []
+    assert result["verdict"] != "fail"
+    found = [event for event in read_history(tmp_path / "run" / "history").events if isinstance(event, FaultEvent)]
+    outcomes = {event.outcome for event in found if event.kind == "clock"}
+    assert outcomes == {"installed", "healed"}

@@ -146,6 +146,7 @@ class AdoptedNode(NodeProcess):
     ) -> None:
         super().__init__(processes, like._clock, news, like._tails, like._state_path)  # noqa: SLF001 - it takes its place
         self.host_clock, self.commands, self.shaper = like.host_clock, like.commands, like.shaper
+        self.vdso = like.vdso
         self._target = target
         self._restart = list(restart)
         self._tools = processes

@@ -234,8 +234,8 @@ class HostClock(Strobed):
     def set(self, want: Mapping[str, Any] | None) -> tuple[bool, str, dict[str, Any]]:
         """Set this skew: (in force, why not, detail). Raises OSError if the clock cannot be set."""
         with self._lock:
-            if want is not None and want["rate_ppm"]:
-                return False, "the rate of the machine's own clock is not changed", {}
+            if want is not None and (want["rate_ppm"] or want["mono_rate_ppm"]):
+                return False, "the rates of the machine's own clocks are not changed", {}
             if want != self._want:
                 self._end_strobe()
             if self.base_ns is None:

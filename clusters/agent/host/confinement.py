@@ -31,6 +31,7 @@ OF_ROOT = ("CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "SETGID", "SETUI
 """Capabilities of a node that asks to be root: for files, signals and other users, not for the host's network."""
 PR_CAPBSET_DROP, PR_GET_SECUREBITS, PR_SET_SECUREBITS, PR_SET_NO_NEW_PRIVS, PR_CAP_AMBIENT = 24, 27, 28, 38, 47
 PR_CAP_AMBIENT_RAISE = 2
+PR_SET_DUMPABLE, PR_SET_PTRACER, PR_SET_PTRACER_ANY = 4, 0x59616D61, (1 << 64) - 1
 SECBIT_NO_SETUID_FIXUP = 4
 CAPABILITY_VERSION_3 = 0x20080522
 
@@ -90,6 +91,32 @@ def set_inheritable(libc: Any, inheritable: int) -> int:
         return -1
     data[2], data[5] = inheritable & 0xFFFFFFFF, inheritable >> 32
     return int(libc.capset(header, data))
+
+
+def allow_tracing() -> None:
+    """Let other processes of this process' user trace it, until it executes a program and beyond.
+
+    The change of user made it untraceable, and left it capabilities that its program will not have. Failures are
+    ignored: a process that cannot be traced is reported where it is to be.
+    """
+    libc = ctypes.CDLL(None, use_errno=True)
+    for option, value in ((PR_SET_DUMPABLE, 1), (PR_SET_PTRACER, PR_SET_PTRACER_ANY)):
+        libc.prctl(*map(ctypes.c_ulong, (option, value, 0, 0, 0)))
+    header = (ctypes.c_uint32 * 2)(CAPABILITY_VERSION_3, 0)
+    data = (ctypes.c_uint32 * 6)()
+    if os.geteuid() != 0 and libc.capget(header, data) == 0:
+        for word in (0, 3):
+            data[word], data[word + 1] = data[word] & data[word + 2], data[word + 1] & data[word + 2]
+        libc.capset(header, data)
+
+
+def tracing_is_restricted() -> bool:
+    """Whether this kernel lets processes trace only what they started (Yama), unless they are allowed to."""
+    try:
+        with open("/proc/sys/kernel/yama/ptrace_scope", encoding="ascii") as file:  # noqa: PTH123
+            return file.read().strip() != "0"
+    except OSError:
+        return False
 
 
 def permitted(pid: int | str = "self") -> int | None:

@@ -7,8 +7,9 @@ its end. Out of scope: proof across hosts, which the harness derives from probes
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from dethrone.clusters.agent.host.addresses import is_v6, own_addresses
@@ -124,7 +125,7 @@ class HostKeeper:
                 if step == "rules":
                     self._cut(part, want, verify=verify)
                 elif step == "start":
-                    self._clock.set(want["clock"])
+                    self._want_clock(want["clock"])
                     self._node.start()
                     fresh, self._woke_ns = True, now_ns()
                     part.end(**self._node.names())
@@ -140,13 +141,17 @@ class HostKeeper:
         parts += self._vacuous(want, steps)
         wrong = [part.why for part in parts if not part.ok]
         detail = {part.name: part.told() for part in parts}
-        lost = [*self._rules.lost, *self._qualities.lost, *self._qualities.rules.lost, *self._commands.lost]
+        vdso_lost = [] if self._node.vdso is None else self._node.vdso.lost
+        links_lost = [*self._qualities.lost, *self._qualities.rules.lost]
+        lost = [*self._rules.lost, *links_lost, *self._commands.lost, *vdso_lost]
         if lapsed or lost:
             # Rules that were lost and put back were reported with their exact time already.
             whys = [*lost, *lapsed]
             detail["before"] = {"held": False, "told": not lapsed, "why": "; ".join(dict.fromkeys(whys))}
             self._rules.lost, self._commands.lost = [], []
             self._qualities.lost, self._qualities.rules.lost = [], []
+            if self._node.vdso is not None:
+                self._node.vdso.lost = []
         return {"lo": lo, "hi": now_ns(), "confirmed": not wrong, "why": "; ".join(wrong), "detail": detail}
 
     def _lapsed(self, want: Mapping[str, Any]) -> list[str]:
@@ -169,6 +174,9 @@ class HostKeeper:
                 out.append(f"threads were in state {states!r} although it was to be frozen")
             elif turns != self._still:
                 out.append("the process ran although it was to be frozen")
+        changes = last["clock"] != want["clock"] and last["clock"] is not None and not last["frozen"]
+        if changes and not last["down"] and node.vdso is not None and not self._clock.preloaded and node.running:
+            out += node.vdso.lapsed(self._asked)
         if last["clock"] != want["clock"] and last["clock"] is not None and self._clock.preloaded:
             path = None if node.spec is None else node.spec["clock_socket"]
             if path is not None and node.running and not last["frozen"] and not last["down"]:
@@ -266,14 +274,23 @@ class HostKeeper:
             states = self._node.await_states(lambda found: bool(found) and "T" not in found, SIGNAL_LIMIT_S)
             part.end(ok=bool(states) and "T" not in states, why=f"threads are in state {states!r}", **names)
 
+    def _want_clock(self, wanted: Mapping[str, Any] | None) -> None:
+        """Have this skew from the next start of the process on."""
+        self._clock.set(wanted)
+        if self._node.vdso is not None:
+            self._node.vdso.set(wanted)
+
     def _skew(self, part: Part, want: Mapping[str, Any], *, fresh: bool) -> None:
         clock, node = self._clock, self._node
         wanted = want["clock"]
-        if not clock.preloaded:
-            why = "the node runs without libfaketime"
-            if node.spec is not None and node.spec["faketime"] and not clock.library:
-                why = "libfaketime is not installed on this host"
-            part.end(ok=wanted is None, why=why)
+        if not clock.preloaded and node.vdso is not None:
+            node.vdso.set(wanted)
+            why, found = node.vdso.apply(None if want["frozen"] else self._asked)
+            self._still = self._turns() if self._still >= 0 else -1  # it was held meanwhile
+            part.end(ok=not why, why=why, **found)
+            return
+        if wanted is not None and wanted["mono_rate_ppm"]:
+            part.end(ok=False, why="only static Go programs are given a rate of monotonic time")
             return
         clock.set(wanted)
         if wanted is None and (fresh or not clock.touched):
@@ -288,6 +305,14 @@ class HostKeeper:
             part.end(deferred="the process is frozen")
         else:
             self._measure(part, path, wanted)
+
+    def _asked(self, expected: Callable[[int], tuple[int, ...]]) -> Mapping[str, Any]:
+        """The clocks of the process as it reports them itself; without ``skew_ns`` if it does not."""
+        path = None if self._node.spec is None else self._node.spec["clock_socket"]
+        if path is None or not os.path.exists(path):  # noqa: PTH110
+            return {}
+        alive = lambda: self._node.running  # noqa: E731
+        return measure_skew(path, expected, limit_s=CLOCK_LIMIT_S, just_started=False, alive=alive)
 
     def _measure(self, part: Part, path: str, wanted: Mapping[str, Any] | None) -> None:
         clock = self._clock
@@ -334,7 +359,7 @@ class HostKeeper:
         if want["down"]:
             # Written for the next start, which measures it; no process reads the clock until then.
             with contextlib.suppress(OSError):
-                self._clock.set(want["clock"])
+                self._want_clock(want["clock"])
         elif want["frozen"] and "SIGSTOP" not in steps:
             parts.append(Part("frozen").end(ok=False, why="no process runs"))
         for key in ("disk", "cpu_percent"):

@@ -20,6 +20,7 @@ from dethrone.clusters.agent.host.common import Refused, boot_id, complain, now_
 from dethrone.clusters.agent.host.firewall import Firewall
 from dethrone.clusters.agent.host.processes import Processes, process_stat, same_process
 from dethrone.clusters.agent.host.qualities import await_shaper
+from dethrone.clusters.agent.host.vdso_clock import heal_vdso
 
 
 def heal_alone(processes: Processes, run: str | None, state_path: str, *, stop: bool = False) -> dict[str, Any]:
@@ -45,6 +46,10 @@ def heal_alone(processes: Processes, run: str | None, state_path: str, *, stop: 
         if gap and gap["boot"] == boot_id():
             time.clock_settime_ns(time.CLOCK_REALTIME, now_ns() + int(gap["ns"]))
             answer["host_clock"] = "set back"
+        if state.get("vdso"):
+            why = heal_vdso(processes, state["vdso"])
+            answer["why"] = "; ".join(filter(None, [answer["why"], why]))
+            answer["vdso"] = "restored"
         for deed in state.get("commands") or ():
             try:
                 why = take_back(processes, deed)

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from dethrone.clusters.agent.host.common import SECOND, complain
 from dethrone.clusters.agent.host.confinement import user_of
 from dethrone.clusters.agent.host.firewall import Spared
+from dethrone.clusters.agent.host.hand import hand
 from dethrone.clusters.agent.host.healing import connect, heal
 from dethrone.clusters.agent.host.patterns import match
 from dethrone.clusters.agent.host.probes import PROBE_PORT
@@ -65,7 +66,7 @@ def copy(source: int, target: int, ended: threading.Event) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command line: ``serve``, ``relay``, ``heal`` or ``match``."""
+    """The command line: ``serve``, ``relay``, ``heal``, ``match`` or ``hand``."""
     parser = argparse.ArgumentParser(prog="agent.py", description="The agent of one host.")
     verbs = parser.add_subparsers(dest="verb", required=True)
     serving = verbs.add_parser("serve", help="be the agent")
@@ -84,7 +85,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     serving.add_argument("--node-user", default=None, metavar="USER", help="user of nodes that ask for none")
     serving.add_argument("--make-account", action="store_true", help="give that user a name here")
     matching = verbs.add_parser("match", help="which texts a pattern matches: one question per line of stdin")
-    for verb in (serving, relaying, healing, matching):
+    handing = verbs.add_parser("hand", help="skew clocks of processes: one question per line of stdin")
+    for verb in (serving, relaying, healing, matching, handing):
         verb.add_argument("--socket", required=True)
     given = parser.parse_args(arguments)
     os.environ["PATH"] = os.environ.get("PATH", os.defpath) + ":/usr/local/sbin:/usr/sbin:/sbin"
@@ -94,6 +96,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return heal(given.socket, given.run, stop=given.stop)
     if given.verb == "match":
         return match()
+    if given.verb == "hand":
+        return hand()
     sys.setswitchinterval(0.001)
     if given.make_account and given.node_user is not None:
         make_account(*user_of(given.node_user))

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from dethrone.clusters.agent.host.clocks import FakeClock, HostClock
 from dethrone.clusters.agent.host.commands import Commands
 from dethrone.clusters.agent.host.common import Refused, boot_id, now_ns, replace_file
-from dethrone.clusters.agent.host.confinement import Confined, open_log
+from dethrone.clusters.agent.host.confinement import Confined, allow_tracing, open_log, tracing_is_restricted
 from dethrone.clusters.agent.host.news import News
 from dethrone.clusters.agent.host.processes import (
     SIGNAL_LIMIT_S,
@@ -29,6 +29,7 @@ from dethrone.clusters.agent.host.processes import (
     thread_states,
 )
 from dethrone.clusters.agent.host.tails import FatalSearch, Tails, last_lines, oom_kills
+from dethrone.clusters.agent.host.vdso_clock import VdsoClock, is_without_libc
 
 
 class Seen(NamedTuple):
@@ -63,6 +64,8 @@ class NodeProcess:
         """Faults by commands, which ``heal`` takes back."""
         self.shaper: Callable[[], Sequence[int] | None] = lambda: None
         """The process that shapes links, if there is one: its id and its start time."""
+        self.vdso: VdsoClock | None = None
+        """Its clocks, where they are skewed in its vDSO."""
         self.fatal: FatalSearch | None = None
         self._logged_from = 0
         """The offset in the log at which the output of the running process begins."""
@@ -103,10 +106,13 @@ class NodeProcess:
         if self.confined.uid != os.geteuid():
             env.update(HOME=self.spec["run_dir"] or self.spec["data_dir"], USER="dethrone", LOGNAME="dethrone")
         env.update({name: value.replace("{incarnation}", str(number)) for name, value in command["env"].items()})
-        if self.spec["faketime"] and self._clock.library:
+        libc = not is_without_libc(argv, env, command["cwd"])
+        self._clock.preloaded = bool(self.spec["faketime"] and self._clock.library and libc)
+        if self._clock.preloaded:
             env.update(self._clock.environment(env))
             self._clock.starting()
-            self._clock.preloaded = True
+        entry = None if self._clock.preloaded or self.vdso is None else self.vdso.entry()
+        in_child = entry.in_child if entry is not None else allow_tracing if tracing_is_restricted() else None
         before = now_ns()
         log = open_log(self.spec["log_path"], self.confined)
         null = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
@@ -120,7 +126,13 @@ class NodeProcess:
 
         try:
             child = self._processes.spawn(
-                argv, env=env, cwd=command["cwd"], files=(null, log, log), on_exit=exited, node=self.confined
+                argv,
+                env=env,
+                cwd=command["cwd"],
+                files=(null, log, log),
+                on_exit=exited,
+                node=self.confined,
+                in_child=in_child,
             )
         except (OSError, ValueError):
             self.incarnation -= 1
@@ -128,6 +140,8 @@ class NodeProcess:
         finally:
             os.close(log)
             os.close(null)
+            if entry is not None:
+                entry.join()
         self.child, self.wanted = child, True
         self._news.add("started", before, now_ns(), {"pid": child.pid, "incarnation": number, "asked": True})
         started.set()
@@ -200,6 +214,8 @@ class NodeProcess:
                 state["wall_gap"] = {"ns": self.host_clock.base_ns, "boot": boot_id()}
             if self.shaper() is not None:
                 state["links"] = self.shaper()
+            if self.vdso is not None and self.vdso.held:
+                state["vdso"] = self.vdso.held
             if self.commands is not None and self.commands.held:
                 state["commands"] = self.commands.held
             state.update(self._more())

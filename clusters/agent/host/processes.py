@@ -127,8 +127,12 @@ class Processes:
         files: tuple[int, int, int],
         on_exit: Callable[[Child], None] | None = None,
         node: Confined | None = None,
+        in_child: Callable[[], None] | None = None,
     ) -> Child:
-        """Start a process in its own session with default signals, confined as ``node``. Raises OSError on failure."""
+        """Start a process in its own session with default signals, confined as ``node``. Raises OSError on failure.
+
+        ``in_child``: what the new process does last before it executes the program.
+        """
         more: dict[str, Any] = {}
         if node is not None and node.uid != os.geteuid():
             more = {"user": node.uid, "group": node.gid, "extra_groups": []}
@@ -142,6 +146,7 @@ class Processes:
                 env=None if env is None else dict(env),
                 cwd=cwd,
                 start_new_session=True,
+                preexec_fn=in_child,  # noqa: PLW1509 - a write and a signal: nothing that could wait for a lock
                 **more,
             )
 

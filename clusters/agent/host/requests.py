@@ -86,6 +86,7 @@ def clean_state(raw: Any) -> dict[str, Any]:
             "offset_ns": integer_of(given, "offset_ns", low=-10 * YEAR_NS, high=10 * YEAR_NS),
             "rate_ppm": integer_of(given, "rate_ppm", low=-999_999, high=9_000_000),
             "strobe": strobe,
+            "mono_rate_ppm": integer_of(given, "mono_rate_ppm", low=-999_999, high=9_000_000),
         }
     return {
         "cuts": texts_of(raw.get("cuts") or [], "cuts"),

@@ -48,6 +48,7 @@ from dethrone.clusters.agent.host.requests import (
 )
 from dethrone.clusters.agent.host.tails import FatalSearch, Tails
 from dethrone.clusters.agent.host.threads import NodeWatch
+from dethrone.clusters.agent.host.vdso_clock import VdsoClock, hand_as
 
 CHUNK_MAX = 1 << 20
 """Limit on a file's bytes in one request or answer."""
@@ -97,6 +98,10 @@ class Host:
         self.canary = Canary(self.news)
         self.fatal = FatalSearch(self.news)
         self.node = NodeProcess(self.processes, self.clock, self.news, self.tails, self._state_path)
+        self.vdso = self.node.vdso = VdsoClock(self.processes, run)
+        self.vdso.remember = lambda: self.node.remember()  # noqa: PLW0108 - adopted later
+        self.vdso.members = lambda: self.node.members_now()  # noqa: PLW0108
+        self.vdso.confined = lambda: hand_as(self.node.confined)
         self.commands = self.node.commands = Commands(self.processes, lambda: self.node.remember())  # noqa: PLW0108 - adopted later
         self.node.shaper = lambda: self.qualities.process
         self._beside: int | None = None
@@ -159,6 +164,7 @@ class Host:
                     self._put_back("rules", functools.partial(self._put_back_rules, firewall, rules))
             if self.commands.held:
                 self._put_back("commands", self.commands.put_back)
+            self.vdso.watch()
 
     def watch_links(self) -> None:
         """Look often whether the helper that shapes links lives; replace one that does not, and report the loss."""
@@ -196,7 +202,9 @@ class Host:
         self.dead_man.arm(0)
         why = self.rules.remove() if self.rules.used else ""
         left = self.commands.apply([])[0] if self.commands.held else ""
-        return {"why": "; ".join(filter(None, [self.qualities.remove(), why, left]))}
+        self.vdso.set(None)
+        whys = [self.qualities.remove(), why, left, self.vdso.apply(None)[0]]
+        return {"why": "; ".join(filter(None, whys))}
 
     def _send_probes(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
         nonce = integer_of(request, "nonce", low=0, high=2**63)
@@ -446,6 +454,7 @@ class Host:
         with contextlib.suppress(Refused, OSError):
             self.commands.apply([])
         self.qualities.remove()
+        self.vdso.close()
         if self.rules.used:
             self.rules.remove()
         if self.node.host_clock is not None:

@@ -56,6 +56,7 @@ from dethrone.harness.core.interfaces.system import (
     System,
     Telling,
     TraceLine,
+    Unpreloaded,
 )
 from dethrone.harness.core.interfaces.workload import Generator, OpPlan, Workload
 
@@ -116,6 +117,7 @@ __all__ = [
     "Thorough",
     "TraceLine",
     "Unmet",
+    "Unpreloaded",
     "Watcher",
     "Who",
     "Workload",

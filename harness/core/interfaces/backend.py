@@ -61,7 +61,8 @@ CLOCK_SOCKET = "clock.sock"
 class NodeStart(msgspec.Struct, frozen=True, kw_only=True):
     """What an agent needs to start, restart and tail a node by itself.
 
-    The agent replaces the text ``{incarnation}`` in argv and env. ``faketime``: preload libfaketime at offset 0.
+    The agent replaces the text ``{incarnation}`` in argv and env. ``faketime``: preload libfaketime at offset 0; where
+    it is not, clocks are skewed in the vDSO of the process.
     ``clock_socket``: a unix socket where the process reports its own clocks (``{"mono_ns", "wall_ns"}``), or None.
     The directories of ``data_dir``, ``log_path`` and ``run_dir`` become the node's own.
     ``fatal``: plain texts; a line that contains one is reported. They are looked for in ``fatal_path``, or in the
@@ -173,8 +174,8 @@ class ShapedHost(Protocol):
         """Try it: why it cannot be changed, or ""."""
 
 
-USUAL_CAPABILITIES = frozenset({"iptables", "signals", "faketime", "commands", "links"})
-"""What faults may need on hosts of our own."""
+USUAL_CAPABILITIES = frozenset({"iptables", "signals", "faketime", "vdso", "commands", "links"})
+"""What faults may need on hosts of our own. ``vdso``: clocks of any program, where ``faketime`` needs one with libc."""
 
 
 class Lending(msgspec.Struct, frozen=True, kw_only=True):

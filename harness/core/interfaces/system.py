@@ -241,6 +241,14 @@ class Telling(Protocol):
 
 
 @runtime_checkable
+class Unpreloaded(Protocol):
+    """A system into whose processes no library is preloaded for clock faults: their vDSO is changed instead."""
+
+    def unpreloaded(self) -> str:
+        """Why: they have no libc, or do not report their clocks."""
+
+
+@runtime_checkable
 class Logged(Protocol):
     """A system that knows lines which its nodes never print in health."""
 

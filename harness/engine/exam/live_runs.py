@@ -34,7 +34,7 @@ from dethrone.harness.core.schedule import RealisedSchedule
 from dethrone.harness.engine.run.judge import judge
 from dethrone.harness.engine.run.listener import Silence
 from dethrone.harness.engine.run.options import RunOptions
-from dethrone.harness.engine.run.planning import draft
+from dethrone.harness.engine.run.planning import draft, needs_of
 from dethrone.harness.engine.run.rehearsal import Rehearsed
 
 ASIDE = "set-aside"
@@ -61,7 +61,7 @@ def fitting(plan: ExamPlan, system: System, backend: str) -> ExamPlan:
     kinds = []
     for kind in plan.faults:
         fault: Fault = registry.load(registry.FAULTS, kind)
-        if fault.needs() <= able and not isinstance(system.fault_support(kind), No):
+        if needs_of(fault, system) <= able and not isinstance(system.fault_support(kind), No):
             kinds.append(kind)
     if not kinds:
         raise ConfigError(f"no fault of {system.name}'s exam can happen on {backend!r}", next_step="use --on sim")

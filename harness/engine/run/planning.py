@@ -29,6 +29,7 @@ from dethrone.harness.core.interfaces import (
     Secretive,
     Strategy,
     System,
+    Unpreloaded,
     Workload,
     declared,
     traits_of,
@@ -283,7 +284,7 @@ def _fault(system: System, backend: Backend, kind: str) -> Fault:
                 f"{system.name} cannot suffer the fault {kind!r}: {support.why}",
                 next_step=support.what_to_do or "remove it from --faults",
             )
-    missing = fault.needs() - backend.traits.capabilities
+    missing = needs_of(fault, system) - backend.traits.capabilities
     if missing:
         raise MissingCapability(
             f"the fault {kind!r} cannot happen on {backend.name!r}: its hosts lack {', '.join(sorted(missing))}",
@@ -291,6 +292,13 @@ def _fault(system: System, backend: Backend, kind: str) -> Fault:
             next_step=_remedy(kind, missing),
         )
     return fault
+
+
+def needs_of(fault: Fault, system: System) -> frozenset[str]:
+    """What this fault needs of hosts with processes of this system: a library preloaded for clocks, or their vDSO."""
+    needs = fault.needs()
+    clocks = needs & {"faketime", "monotonic"}
+    return needs - clocks | {"vdso"} if clocks and isinstance(system, Unpreloaded) else needs
 
 
 def _remedy(kind: str, missing: Collection[str]) -> str:

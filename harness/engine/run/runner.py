@@ -37,6 +37,7 @@ from dethrone.harness.core.interfaces import (
     OfThisMachine,
     ShapedHost,
     System,
+    Unpreloaded,
 )
 from dethrone.harness.core.ledger import Ledger, state_dir
 from dethrone.harness.core.plan import Plan, presentable
@@ -52,7 +53,7 @@ from dethrone.harness.engine.run.listener import Drawn, Listener
 from dethrone.harness.engine.run.live_world import LiveWorld, news_into
 from dethrone.harness.engine.run.measurement import calibrate
 from dethrone.harness.engine.run.options import RunOptions
-from dethrone.harness.engine.run.planning import Draft, draft
+from dethrone.harness.engine.run.planning import Draft, draft, needs_of
 from dethrone.harness.engine.run.virtual_run import VirtualRun
 
 DEAD_MAN_NS = 30 * SECOND
@@ -127,7 +128,7 @@ class _Run(Course):
 
     def _deploy_and_direct(self, ledger: Ledger) -> None:
         backend, system, plan = self.draft.backend, self.draft.system, self.plan
-        needs = frozenset[str]().union(*(fault.needs() for fault in self.draft.faults.values()))
+        needs = frozenset[str]().union(*(needs_of(fault, self.draft.system) for fault in self.draft.faults.values()))
         spec = deploy_spec(self.draft, ledger, base=self.options.base, run_id=self.run_id, needs=needs)
         ledger.record("deploying", backend=backend.name, nodes=list(plan.nodes), **lenders(self.options))
         began = time.monotonic_ns()
@@ -364,7 +365,7 @@ def prepare_host(system: System, host: Host, node: NodeSpec) -> None:
         log_path=f"{node.log_dir}/node.log",
         data_dir=node.data_dir,
         clock_socket=f"{node.run_dir}/{CLOCK_SOCKET}" if not isinstance(system.fault_support("clock"), No) else None,
-        faketime=not isinstance(system.fault_support("clock"), No),
+        faketime=not isinstance(system.fault_support("clock"), No) and not isinstance(system, Unpreloaded),
         run_dir=node.run_dir,
         fatal=fatal,
         fatal_path=fatal_path,

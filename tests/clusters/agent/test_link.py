@@ -22,7 +22,7 @@ from dethrone.clusters.agent.host.processes import process_stat
 from dethrone.clusters.agent.host.tails import FATAL_LAG_MAX, FATAL_MAX, FatalSearch
 from dethrone.harness.core.clock import MS, SECOND
 from dethrone.harness.core.errors import ClusterError
-from dethrone.harness.core.hoststate import HEALTHY, ClockSkew, DiskTrouble, HostState
+from dethrone.harness.core.hoststate import HEALTHY, DiskTrouble, HostState
 from dethrone.harness.core.interfaces import Command, Host
 from tests.waiting import until
 
@@ -197,7 +197,6 @@ def test_what_is_not_available_is_unconfirmed_and_says_why(running):
     for state, why in [
         (HostState(disk=DiskTrouble(kind="full")), "disk: not available"),
         (HostState(cpu_percent=5), "cpu_percent: not available"),
-        (HostState(clock=ClockSkew(offset_ns=1)), "without libfaketime"),
         (HostState(cuts=("n9",)), "not a known peer"),
     ]:
         evidence = running.converge(state)

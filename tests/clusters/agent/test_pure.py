@@ -344,7 +344,7 @@ class Machine:
 
 
 def skew(offset_ns: int, rate_ppm: int = 0):
-    return {"offset_ns": offset_ns, "rate_ppm": rate_ppm, "strobe": None}
+    return {"offset_ns": offset_ns, "rate_ppm": rate_ppm, "strobe": None, "mono_rate_ppm": 0}
 
 
 def test_a_machines_clock_is_stepped_measured_and_set_back_to_what_it_would_be_without_us():

@@ -194,6 +194,24 @@ def test_a_clock_is_skewed_in_its_node_alone(three):
     assert converge(three, n3=HEALTHY)["n3"].confirmed
 
 
+def test_a_clock_is_skewed_in_the_vdso_of_a_node_with_a_user_of_its_own_also_if_it_starts_under_the_skew(deployed):
+    if "vdso" not in deployed.backend.traits.capabilities:
+        pytest.skip("clocks are skewed in the vDSO on x86-64 only")
+    deployed.deploy("n1")
+    deployed.prepare(faketime=False)
+    skew = HostState(clock=ClockSkew(offset_ns=HOUR_NS))
+    skewed = converge(deployed, n1=skew)["n1"]
+    assert skewed.confirmed, skewed.why
+    assert skewed.detail["clock"]["by"] == "vdso"
+    assert skewed.detail["clock"]["read_by"] == "the process itself"
+    assert converge(deployed, n1=HostState(down="SIGKILL", clock=ClockSkew(offset_ns=HOUR_NS)))["n1"].confirmed
+    again = converge(deployed, n1=skew)["n1"]
+    assert again.confirmed, again.why
+    assert "before" not in again.detail, "it had the skew from its first instruction"
+    healed = converge(deployed, n1=HEALTHY)["n1"]
+    assert healed.confirmed, healed.why
+
+
 def test_two_runs_at_once_have_networks_of_their_own(three, deployed, name_at):
     other = deployed.deploy("n1", "n2")
     assert not {host.address for host in other.values()} & {host.address for host in three.hosts.values()}
