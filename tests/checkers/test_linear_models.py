@@ -79,7 +79,7 @@ def test_what_the_search_cannot_decide_is_unknown_with_how_far_it_came():
     at_once = {"call": 0, "ret": 1, "key": None, "output": None, "status": "ok"}
     rows = [{**at_once, "f": "write", "value": number % 3} for number in range(40)]
     rows += [{**at_once, "f": "cas", "value": [number % 3, 3]} for number in range(40)]
-    verdict = judge("cas-register", as_json(rows), "jsonl", memory_bytes_max=1)
+    verdict = judge("cas-register", as_json(rows), "jsonl", memory_bytes_max=100_000)
     assert (verdict.outcome, "returns were explained" in verdict.reason) == ("unknown", True)
 
 
