@@ -29,6 +29,7 @@ ORDER = (
         "confinement",
         "processes",
         "commands",
+        "damage",
         "addresses",
         "firewall",
         "probes",

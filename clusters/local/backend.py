@@ -356,7 +356,7 @@ def _enter() -> None:
 
 def _capabilities() -> frozenset[str]:
     """What the faults need that this machine's tools can do."""
-    able = {"signals", "commands"}
+    able = {"signals", "files", "commands"}
     if shutil.which("iptables-save", path=_path()) is not None:
         able.add("iptables")
     if find_faketime() is not None:

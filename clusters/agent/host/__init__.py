@@ -19,8 +19,8 @@ will run as (``runs_as``), and why that user is not its own.
 
 Guarantees: wrong input never ends the agent; every wait and queue is bounded; a fault that did not take effect is
 ``confirmed: false`` with a reason; rules are in a chain of our own, and no other rule is changed; a peer is cut at all
-of its addresses, IPv4 and IPv6. Out of scope: delay and jitter of links, disk trouble and CPU limits (answered
-``confirmed: false``), and meaning of any kind.
+of its addresses, IPv4 and IPv6; files are damaged only while the node is down. Out of scope: delay and jitter of links,
+a disk that is full, slow or fails, and CPU limits (answered ``confirmed: false``), and meaning of any kind.
 Runs on Python 3.9 and later. Its source is the package ``dethrone.clusters.agent.host``;
 ``dethrone.clusters.agent.bundle`` joins the modules, so each name is defined in one module only.
 """

@@ -22,6 +22,7 @@ from dethrone.clusters.agent.host.clocks import (
 )
 from dethrone.clusters.agent.host.commands import Commands, Deed, deeds
 from dethrone.clusters.agent.host.common import SECOND, Refused, now_ns
+from dethrone.clusters.agent.host.damage import DAMAGES
 from dethrone.clusters.agent.host.firewall import Firewall, Rule
 from dethrone.clusters.agent.host.node import NodeProcess, Seen
 from dethrone.clusters.agent.host.probes import Probes
@@ -153,6 +154,8 @@ class HostKeeper:
                 out += self._commands.lapsed(self._deeds(want))
             except Refused as refused:
                 out.append(str(refused))
+        if last["disk"] != want["disk"] and node.files is not None and node.spec is not None:
+            out += filter(None, [node.files.changed(node.spec["data_dir"])])
         if last["down"] and not want["down"] and node.running:
             out.append("the process ran although it was to be down")
         if last["frozen"] and not want["frozen"] and not last["down"] and node.running and self._still >= 0:
@@ -321,8 +324,19 @@ class HostKeeper:
                 self._clock.set(want["clock"])
         elif want["frozen"] and "SIGSTOP" not in steps:
             parts.append(Part("frozen").end(ok=False, why="no process runs"))
-        for key in ("disk", "cpu_percent"):
-            part = Part(key)
-            if want[key] is not None:
-                parts.append(part.end(ok=False, why=f"{key}: not available on this host"))
+        if want["disk"] is not None:
+            parts.append(self._damage(Part("disk"), want["disk"]))
+        if want["cpu_percent"] is not None:
+            parts.append(Part("cpu_percent").end(ok=False, why="cpu_percent: not available on this host"))
         return parts
+
+    def _damage(self, part: Part, trouble: Mapping[str, Any]) -> Part:
+        node = self._node
+        if trouble["kind"] not in DAMAGES:
+            return part.end(ok=False, why=f"disk: {trouble['kind']} is not available on this host")
+        if node.files is None or node.spec is None:
+            return part.end(ok=False, why="disk: no files here are ours to damage")
+        if node.running:
+            return part.end(ok=False, why="disk: the process runs, and files are damaged only while it is down")
+        why, found = node.files.damage(node.spec["data_dir"], trouble, turn=node.incarnation)
+        return part.end(ok=not why, why=why, **found)

@@ -19,6 +19,7 @@ from dethrone.clusters.agent.host.clocks import FakeClock, HostClock
 from dethrone.clusters.agent.host.commands import Commands
 from dethrone.clusters.agent.host.common import Refused, boot_id, now_ns, replace_file
 from dethrone.clusters.agent.host.confinement import Confined, open_log
+from dethrone.clusters.agent.host.damage import DataFiles
 from dethrone.clusters.agent.host.news import News
 from dethrone.clusters.agent.host.processes import (
     SIGNAL_LIMIT_S,
@@ -61,6 +62,8 @@ class NodeProcess:
         """The machine's clock, where it may be set."""
         self.commands: Commands | None = None
         """Faults by commands, which ``heal`` takes back."""
+        self.files: DataFiles | None = None
+        """The files below its data directory, which may be damaged; None: they are another user's."""
         self.fatal: FatalSearch | None = None
         self._logged_from = 0
         """The offset in the log at which the output of the running process begins."""
@@ -105,6 +108,8 @@ class NodeProcess:
             env.update(self._clock.environment(env))
             self._clock.starting()
             self._clock.preloaded = True
+        if self.files is not None:
+            self.files.starting(self.spec["data_dir"], copies=self.spec["keeps_copies"])
         before = now_ns()
         log = open_log(self.spec["log_path"], self.confined)
         null = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
@@ -198,6 +203,8 @@ class NodeProcess:
                 state["wall_gap"] = {"ns": self.host_clock.base_ns, "boot": boot_id()}
             if self.commands is not None and self.commands.held:
                 state["commands"] = self.commands.held
+            if self.files is not None and self.files.undo is not None:
+                state["damage"] = self.files.undo
             state.update(self._more())
             replace_file(self._state_path, json.dumps(state).encode(), 0o600)
 

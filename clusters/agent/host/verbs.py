@@ -26,6 +26,7 @@ from dethrone.clusters.agent.host.common import MS, SECOND, Refused, boot_id, co
 from dethrone.clusters.agent.host.confinement import Confined, confined, give
 from dethrone.clusters.agent.host.connections import DeadMan, Verb
 from dethrone.clusters.agent.host.convergence import HostKeeper
+from dethrone.clusters.agent.host.damage import DataFiles
 from dethrone.clusters.agent.host.firewall import Firewall, Rules, Spared
 from dethrone.clusters.agent.host.gauge import Gauge
 from dethrone.clusters.agent.host.healing import heal_alone
@@ -92,6 +93,7 @@ class Host:
         self.fatal = FatalSearch(self.news)
         self.node = NodeProcess(self.processes, self.clock, self.news, self.tails, self._state_path)
         self.commands = self.node.commands = Commands(self.processes, lambda: self.node.remember())  # noqa: PLW0108 - adopted later
+        self.node.files = DataFiles(f"{path}.older", lambda: self.node.remember())  # noqa: PLW0108 - as above
         self._beside: int | None = None
         """A process that something other than the agent starts (``process`` of ``prepare``): only watched here."""
         self.node_watch = NodeWatch(self.news, self._members)
@@ -414,6 +416,9 @@ class Host:
         if self.node.host_clock is not None:
             with contextlib.suppress(OSError):
                 self.node.host_clock.set(None)
+        if self.node.files is not None:
+            with contextlib.suppress(OSError):
+                self.node.files.forget()
         for path in (self._path, self._state_path, self.clock.path):
             with contextlib.suppress(OSError):
                 os.unlink(path)  # noqa: PTH108

@@ -67,6 +67,7 @@ class NodeStart(msgspec.Struct, frozen=True, kw_only=True):
     ``fatal``: plain texts; a line that contains one is reported. They are looked for in ``fatal_path``, or in the
     node's output where that is None.
     ``noise_max_ns``: the promise's; the agent reports a thread of the node that waits for longer.
+    ``keeps_copies``: before each start the agent copies the node's files, for damage that puts older ones back.
     """
 
     command: Command
@@ -79,6 +80,7 @@ class NodeStart(msgspec.Struct, frozen=True, kw_only=True):
     fatal: tuple[str, ...] = ()
     fatal_path: str | None = None
     noise_max_ns: Ns = NOISE_MAX_NS
+    keeps_copies: bool = False
 
 
 class HostNews(msgspec.Struct, frozen=True, kw_only=True):
@@ -165,7 +167,7 @@ class Owned(msgspec.Struct, frozen=True, kw_only=True):
     state_dir: str
 
 
-USUAL_CAPABILITIES = frozenset({"iptables", "signals", "faketime", "commands"})
+USUAL_CAPABILITIES = frozenset({"iptables", "signals", "faketime", "files", "commands"})
 """What faults may need on hosts of our own."""
 
 
