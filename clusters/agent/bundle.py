@@ -36,6 +36,7 @@ ORDER = (
         "fuse_server",
         "mounts",
         "disk_helper",
+        "disks",
         "addresses",
         "firewall",
         "probes",

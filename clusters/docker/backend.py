@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
 import docker
 
@@ -29,6 +30,7 @@ from dethrone.clusters.docker.ship import ship
 from dethrone.harness.core.clock import Ns
 from dethrone.harness.core.errors import ClusterError
 from dethrone.harness.core.interfaces import (
+    USUAL_CAPABILITIES,
     Available,
     BackendTraits,
     DeploySpec,
@@ -37,6 +39,9 @@ from dethrone.harness.core.interfaces import (
     Owned,
 )
 
+FUSE = Path("/dev/fuse")
+OF_MOUNTS = frozenset({"disks", "power"})
+"""What a host can do whose agent may mount."""
 SOCKET = "/run/dethrone-agent/agent.sock"
 """Where the agent listens inside a container: not in a directory of the node's."""
 
@@ -57,8 +62,9 @@ class DockerBackend(confirm.AgentBackend):
 
     @property
     def traits(self) -> BackendTraits:
-        """Hosts of our own: the defaults."""
-        return BackendTraits(memory_dir=f"{MEMORY}/data")
+        """Hosts of our own: the defaults, and disks that fail where the kernel has FUSE."""
+        able = OF_MOUNTS if FUSE.exists() else frozenset[str]()
+        return BackendTraits(capabilities=USUAL_CAPABILITIES | able, memory_dir=f"{MEMORY}/data")
 
     def available(self) -> Available:
         """Whether an engine answers this user."""
@@ -103,6 +109,7 @@ class DockerBackend(confirm.AgentBackend):
                     state_dir=spec.state_dir,
                     memory_bytes=spec.memory_bytes,
                     pids=spec.pids,
+                    mounts=bool(spec.needs & OF_MOUNTS),
                 )
                 host = meet(
                     client,

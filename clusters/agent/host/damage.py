@@ -162,6 +162,7 @@ class DataFiles:
             if _digest(path) != expected:
                 raise OSError(0, f"{name} does not read as it was written")
         os.unlink(kept)
+        _sync_directory(os.path.dirname(path))
         self._note(None)
         return found
 
@@ -179,6 +180,7 @@ class DataFiles:
             raise OSError(0, "files appeared while they were taken away")
         self._note({"gone": kept})  # from here on it has happened
         shutil.rmtree(kept)
+        _sync_directory(data_dir)
         self._note(None)
         if os.listdir(data_dir):
             raise OSError(0, "the directory is not empty")

@@ -18,6 +18,7 @@ from dethrone.clusters.agent.host.clocks import faketime_text
 from dethrone.clusters.agent.host.commands import take_back
 from dethrone.clusters.agent.host.common import Refused, boot_id, complain, now_ns, replace_file
 from dethrone.clusters.agent.host.damage import put_back
+from dethrone.clusters.agent.host.disks import remove_disk
 from dethrone.clusters.agent.host.firewall import Firewall
 from dethrone.clusters.agent.host.processes import Processes, process_stat, same_process
 
@@ -46,6 +47,10 @@ def heal_alone(processes: Processes, run: str | None, state_path: str, *, stop: 
                 why = str(refused)
             answer["why"] = "; ".join(filter(None, [answer["why"], why]))
             answer["commands"] = "taken back"
+        if state.get("disk"):
+            why = remove_disk(state["disk"])
+            answer["why"] = "; ".join(filter(None, [answer["why"], why]))
+            answer["disk"] = "unmounted"
         if state.get("damage"):
             put_back(state["damage"])
             answer["damage"] = "put back"

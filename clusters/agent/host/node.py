@@ -20,6 +20,7 @@ from dethrone.clusters.agent.host.commands import Commands
 from dethrone.clusters.agent.host.common import Refused, boot_id, now_ns, replace_file
 from dethrone.clusters.agent.host.confinement import Confined, open_log
 from dethrone.clusters.agent.host.damage import DataFiles
+from dethrone.clusters.agent.host.disks import NodeDisk
 from dethrone.clusters.agent.host.news import News
 from dethrone.clusters.agent.host.processes import (
     SIGNAL_LIMIT_S,
@@ -64,6 +65,8 @@ class NodeProcess:
         """Faults by commands, which ``heal`` takes back."""
         self.files: DataFiles | None = None
         """The files below its data directory, which may be damaged; None: they are another user's."""
+        self.disk: NodeDisk | None = None
+        """Its data directory behind a helper that makes it fail; None: it is another user's."""
         self.fatal: FatalSearch | None = None
         self._logged_from = 0
         """The offset in the log at which the output of the running process begins."""
@@ -205,6 +208,8 @@ class NodeProcess:
                 state["commands"] = self.commands.held
             if self.files is not None and self.files.undo is not None:
                 state["damage"] = self.files.undo
+            if self.disk is not None and self.disk.undo is not None:
+                state["disk"] = self.disk.undo
             state.update(self._more())
             replace_file(self._state_path, json.dumps(state).encode(), 0o600)
 

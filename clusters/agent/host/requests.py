@@ -53,8 +53,8 @@ def clean_state(raw: Any) -> dict[str, Any]:
     if unknown:
         raise Refused(f"unknown in want: {', '.join(sorted(unknown))[:200]}")
     down = raw.get("down")
-    if down is not None and (not isinstance(down, str) or down not in {"SIGKILL", "SIGTERM"}):
-        raise Refused(f"down must be SIGKILL, SIGTERM or null, not {down!r:.80}")
+    if down is not None and (not isinstance(down, str) or down not in {"SIGKILL", "SIGTERM", "POWER"}):
+        raise Refused(f"down must be SIGKILL, SIGTERM, POWER or null, not {down!r:.80}")
     if not isinstance(raw.get("frozen", False), bool):
         raise Refused("frozen must be true or false")
     links = []
@@ -177,6 +177,7 @@ def clean_start(raw: Any) -> dict[str, Any]:
         "data_dir": text_of(raw, "data_dir"),
         "clock_socket": raw.get("clock_socket"),
         "faketime": raw.get("faketime") is True,
+        "fails": raw.get("fails") is True,
         "keeps_copies": raw.get("keeps_copies") is True,
         "fatal": [text for text in fatal if text],
         "fatal_path": raw.get("fatal_path"),

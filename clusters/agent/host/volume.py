@@ -1,10 +1,11 @@
 """A directory whose files can lose what was not synced: everything is written through, and can be taken back.
 
 Names, lengths and content are what the directory's own file system holds at any moment, so a volume whose process is
-killed has lost nothing. What a loss of power would take is remembered next to it: per file (``unsynced``), and for names a
-journal of changes in their order. A sync of any file or directory makes all changes of names and lengths before it
-durable, as ext4's journal does; a content that replaced another file by a rename, or by a truncation to nothing and a
-close, becomes durable with them, as it is then: ext4 takes care of that. Anything else that was not synced is lost.
+killed has lost nothing. What a loss of power would take is remembered next to it: per file (``unsynced``), and for
+names a journal of changes in their order. A sync of any file or directory makes all changes of names and lengths
+before it durable, as ext4's journal does; a content that replaced another file by a rename, or by a truncation to
+nothing and a close, becomes durable with them, as it is then: ext4 takes care of that. Anything else that was not
+synced is lost.
 
 Guarantees: thread-safe; a file that replaced another one is there at any moment; what is removed lies in a directory of
 ours (``STASH``) until that is durable. Modes, owners and times are never taken back. Out of scope: who asks

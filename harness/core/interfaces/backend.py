@@ -67,6 +67,7 @@ class NodeStart(msgspec.Struct, frozen=True, kw_only=True):
     ``fatal``: plain texts; a line that contains one is reported. They are looked for in ``fatal_path``, or in the
     node's output where that is None.
     ``noise_max_ns``: the promise's; the agent reports a thread of the node that waits for longer.
+    ``fails``: the node's data directory is served by a helper that can make it fail and lose power.
     ``keeps_copies``: before each start the agent copies the node's files, for damage that puts older ones back.
     """
 
@@ -81,6 +82,7 @@ class NodeStart(msgspec.Struct, frozen=True, kw_only=True):
     fatal_path: str | None = None
     noise_max_ns: Ns = NOISE_MAX_NS
     keeps_copies: bool = False
+    fails: bool = False
 
 
 class HostNews(msgspec.Struct, frozen=True, kw_only=True):

@@ -145,7 +145,13 @@ class _Run(Course):
         plan = self.plan
         nodes = node_specs(plan, hosts, memory_dir=backend.traits.memory_dir)
         for name, host in hosts.items():
-            prepare_host(system, host, nodes[name], keeps_copies=puts_back_older(plan, self.draft.faults))
+            prepare_host(
+                system,
+                host,
+                nodes[name],
+                keeps_copies=puts_back_older(plan, self.draft.faults),
+                fails=bool(needs & {"disks", "power"}),
+            )
         self.figures["shared_users"] = shared_users(hosts)
         refuse_uncut(spec.needs, backend.introduce(hosts))
         self._check_interrupted()
@@ -367,7 +373,9 @@ def puts_back_older(plan: Plan, faults: Mapping[str, Fault]) -> bool:
     return any(disk is not None and disk.kind == "stale" for disk in disks)
 
 
-def prepare_host(system: System, host: Host, node: NodeSpec, *, keeps_copies: bool = False) -> None:
+def prepare_host(
+    system: System, host: Host, node: NodeSpec, *, keeps_copies: bool = False, fails: bool = False
+) -> None:
     """Place the node's files and send the agent its start command."""
     for path, content in system.files(node).items():
         host.write_file(path, content)
@@ -384,6 +392,7 @@ def prepare_host(system: System, host: Host, node: NodeSpec, *, keeps_copies: bo
         fatal_path=fatal_path,
         noise_max_ns=node.noise_max_ns,
         keeps_copies=keeps_copies,
+        fails=fails,
     )
     host.prepare(start, node.members, dead_man_ns=DEAD_MAN_NS)
 
