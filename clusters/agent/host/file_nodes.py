@@ -78,3 +78,8 @@ class ContentFlushed:
 
 Change = Union[NameMade, NameMoved, LengthSet, ContentFlushed]  # noqa: UP007 - Python 3.9
 """What a loss of power takes back, each as a whole."""
+
+
+def replace_place(node: FileNode, old: tuple[FileNode, bytes], new: tuple[FileNode, bytes]) -> None:
+    """A name of the file became another one."""
+    node.places[node.places.index(old)] = new

@@ -30,6 +30,7 @@ from dethrone.clusters.agent.host.file_nodes import (
     LengthSet,
     NameMade,
     NameMoved,
+    replace_place,
 )
 from dethrone.clusters.agent.host.unsynced import Unsynced
 
@@ -166,7 +167,7 @@ class Volume:
                         raise NotADirectoryError(errno.ENOTDIR, "a file has the name")
                     kept, fd = self._below(*place), self.root_fd
                     os.link(path, kept, src_dir_fd=fd, dst_dir_fd=fd, follow_symlinks=False)
-                    _replace_place(other, (new_parent, new_name), place)
+                    replace_place(other, (new_parent, new_name), place)
                     self._note(NameMoved(other, (new_parent, new_name), place))
                     flushed = stat.S_ISREG(seen.st_mode)
             self._move(node, (parent, name), (new_parent, new_name), flushed=flushed)
@@ -319,10 +320,10 @@ class Volume:
         """
         with self._lock:
             self.off = True
-            names = len(self._journal)
+            names, lost, files, kept = len(self._journal), 0, 0, 0
             while self._journal:
-                self._take_back(self._journal.pop())
-            lost = files = kept = 0
+                gone = self._take_back(self._journal.pop())
+                lost, files = lost + gone, files + bool(gone)
             for node in list(self.nodes.values()):
                 with node.lock:
                     self._merge(node)
@@ -360,13 +361,19 @@ class Volume:
             os.close(fd)
         return lost, len(part)
 
-    def _take_back(self, change: Change) -> None:
+    def _take_back(self, change: Change) -> int:
+        """Undo it; the bytes of a file that is gone with that."""
+        gone = 0
         if isinstance(change, NameMade):
+            path = self._below(change.parent, change.name)
+            seen = os.stat(path, dir_fd=self.root_fd, follow_symlinks=False)
+            gone = seen.st_size if stat.S_ISREG(seen.st_mode) and seen.st_nlink == 1 else 0
             self._remove_name(change.node, (change.parent, change.name))
         elif isinstance(change, NameMoved):
             fd = self.root_fd
             os.rename(self._below(*change.new), self._below(*change.old), src_dir_fd=fd, dst_dir_fd=fd)
-            _replace_place(change.node, change.new, change.old)
+            replace_place(change.node, change.new, change.old)
+        return gone
 
     # --- the journal ----------------------------------------------------------------------------------------------
 
@@ -409,7 +416,7 @@ class Volume:
     ) -> None:
         fd = self.root_fd
         os.rename(self._below(*old), self._below(*new), src_dir_fd=fd, dst_dir_fd=fd)
-        _replace_place(node, old, new)
+        replace_place(node, old, new)
         self._note(NameMoved(node, old, new, flushed=flushed))
 
     # --- small parts ----------------------------------------------------------------------------------------------
@@ -485,10 +492,6 @@ class Volume:
     def _check_power(self) -> None:
         if self.off:
             raise OSError(errno.EIO, "the power is off")
-
-
-def _replace_place(node: FileNode, old: tuple[FileNode, bytes], new: tuple[FileNode, bytes]) -> None:
-    node.places[node.places.index(old)] = new
 
 
 def _readable(flags: int) -> int:
