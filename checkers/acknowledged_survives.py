@@ -17,29 +17,31 @@ Source: Jepsen's set and list-append workloads, here with values that are writte
 
 from __future__ import annotations
 
-import bisect
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from operator import attrgetter
 from typing import Any
 
+import numpy as np
+
 from dethrone.checkers.base import Base, finding, writes_expected
+from dethrone.checkers.polls import Polls
 from dethrone.checkers.shared_lists import Profile, Required, begins, first_shown, profiles_of, shared_lists
 from dethrone.harness.core.client_ops import Op, client_ops, misfit
+from dethrone.harness.core.columns import Bools
 from dethrone.harness.core.errors import HistoryError
-from dethrone.harness.core.events import Mark, Observed
+from dethrone.harness.core.events import Mark
 from dethrone.harness.core.history import History, per_history
 from dethrone.harness.core.operations import NEVER
 from dethrone.harness.core.plan import Plan
 from dethrone.harness.core.promise import Promise
 from dethrone.harness.core.shown import Shown
 from dethrone.harness.core.verdict import Finding, Verdict
-
-_SEQ = attrgetter("seq")
+from dethrone.harness.core.views import columns
 
 Value = int | str
 
+LISTS = frozenset({"append", "read"})
 LISTLESS = frozenset({"agreement", "register", "set", "list-append"})
 """Workloads that write, but append to no list."""
 
@@ -74,55 +76,65 @@ class AcknowledgedSurvives(Base):
     name = "acknowledged-survives"
     kind = "safety"
     channels = ("ops",)
-    views = (client_ops,)
+    views = (client_ops, columns)
 
     def examine(self, history: History, promise: Promise, plan: Plan) -> Verdict:
         """The verdict."""
-        keys, doubts = collect(history)
-        acked = sum(one.status == "ok" for key in keys.values() for one in key.appends.values())
-        if not keys and not writes_expected(plan) and history.complete:
-            return self.na("not observable: this workload writes nothing")
-        if plan.workload.name in LISTLESS and history.complete and not any(key.appends for key in keys.values()):
-            return self.na("not observable: this workload appends to no list")
+        tally: Counter[str] = Counter()
         findings: list[Finding] = []
-        judged = stale = disagreements = 0
-        for name, key in sorted(keys.items()):
-            found, tested = _lost(history, promise, name, key)
-            judged += tested
-            findings += found
-            findings += _foreign(history, promise, name, key)
-            old, mixed = _stale(key), _disagree(key)
-            stale += len(old)
-            disagreements += len(mixed)
-            if promise.linearizable_reads:
-                findings += _stale_findings(history, promise, name, old)
-                findings += _order_findings(history, promise, name, mixed)
-        finals = sum(read.final for key in keys.values() for read in key.reads)
+        doubts: list[str] = []
+        for batch in client_ops(history).batches(LISTS):
+            keys, unread = collect(history, batch)
+            doubts += unread
+            for name, key in sorted(keys.items()):
+                findings += _examined(history, promise, name, key, tally)
+        if not tally["keys"] and not writes_expected(plan) and history.complete:
+            return self.na("not observable: this workload writes nothing")
+        if plan.workload.name in LISTLESS and history.complete and not tally["appends"]:
+            return self.na("not observable: this workload appends to no list")
         return self.conclude(
             history,
             findings=sorted(findings, key=lambda one: one.certificate),
-            judged=judged,
-            nothing=_nothing(acked, finals),
+            judged=tally["judged"],
+            nothing=_nothing(tally["appends_acknowledged"], tally["final_reads"]),
             evidence={
-                "appends_acknowledged": acked,
-                "appends_unknown": sum(
-                    one.status in {"", "info"} for key in keys.values() for one in key.appends.values()
-                ),
-                "reads": sum(len(key.reads) for key in keys.values()),
-                "final_reads": finals,
-                "keys": len(keys),
+                name: tally[name]
+                for name in ("appends_acknowledged", "appends_unknown", "reads", "final_reads", "keys")
             },
-            metrics={"stale_reads": stale, "order_disagreements": disagreements},
+            metrics={name: tally[name] for name in ("stale_reads", "order_disagreements")},
             doubts=doubts,
         )
 
 
-def collect(history: History) -> tuple[dict[str, _Key], list[str]]:
-    """Appends and reads by key, and what keeps reads from being judged. Malformed values are passed over."""
+def _examined(history: History, promise: Promise, name: str, key: _Key, tally: Counter[str]) -> list[Finding]:
+    """The findings of one key, which is counted."""
+    findings, judged = _lost(history, promise, name, key)
+    findings += _foreign(history, promise, name, key)
+    old, mixed = _stale(key), _disagree(key)
+    if promise.linearizable_reads:
+        findings += _stale_findings(history, promise, name, old)
+        findings += _order_findings(history, promise, name, mixed)
+    statuses = Counter(one.status for one in key.appends.values())
+    tally.update(
+        judged=judged,
+        appends=len(key.appends),
+        appends_acknowledged=statuses["ok"],
+        appends_unknown=statuses[""] + statuses["info"],
+        reads=len(key.reads),
+        final_reads=sum(read.final for read in key.reads),
+        keys=1,
+        stale_reads=len(old),
+        order_disagreements=len(mixed),
+    )
+    return findings
+
+
+def collect(history: History, batch: Bools | None) -> tuple[dict[str, _Key], list[str]]:
+    """Appends and reads of a batch by key, and what keeps reads from being judged. Malformed values are passed over."""
     final = next((mark.seq for mark in history.of(Mark) if mark.name == "final"), None)
     keys: dict[str, _Key] = defaultdict(_Key)
     doubts = []
-    for op in client_ops(history).rows({"append", "read"}):
+    for op in client_ops(history).rows(LISTS, batch):
         if op.f == "append":
             _collect_append(keys, op)
         elif isinstance(op.shown, HistoryError):
@@ -195,23 +207,26 @@ def _lost(history: History, promise: Promise, name: str, key: _Key) -> tuple[lis
 
 
 @per_history
-def _polls(history: History) -> tuple[dict[str, list[Observed]], int]:
-    """Node → its polls; and the highest term of all."""
-    polls: dict[str, list[Observed]] = defaultdict(list)
-    for row in history.of(Observed):
-        polls[row.node].append(row)
-    return polls, max((row.term for row in history.of(Observed)), default=0)
+def _polls(history: History) -> tuple[dict[str, Polls], int]:
+    """Node → its polls, as they stand in the history; and the highest term of all."""
+    table = columns(history)
+    node = table.observed.node
+    polls = {
+        table.words.words[code]: Polls(table, np.flatnonzero(node == code), by="seq")
+        for code in np.unique(node).tolist()
+    }
+    return polls, int(table.observed.term.max(initial=0))
 
 
 def _leads(history: History, read: _Read) -> bool:
     """Whether the node that answered led, by its last poll before the answer and its first one after it."""
     polls, top = _polls(history)
-    rows = polls.get(read.node, [])
-    first = bisect.bisect_left(rows, read.invoked, key=_SEQ)  # rows stand in the order of the file
-    if not first:
+    mine = polls.get(read.node)
+    if mine is None or not (first := mine.before(read.invoked)):
         return False
-    later = bisect.bisect_right(rows, read.returned, key=_SEQ)
-    return all(row.leads and row.term == top for row in (rows[first - 1], *rows[later : later + 1]))
+    later = mine.until(read.returned)
+    rows = (mine.at(first - 1), *mine.between(later, min(later + 1, len(mine))))
+    return all(row.leads and row.term == top for row in rows)
 
 
 def _foreign(history: History, promise: Promise, name: str, key: _Key) -> list[Finding]:

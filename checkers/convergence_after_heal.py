@@ -178,8 +178,8 @@ def _in_time(history: History, seen: Recognition, plan: Plan, window: Window, un
 
 def committed_before(seen: Recognition, t: Ns) -> Observed | None:
     """The poll with the highest commit that was answered before this moment."""
-    rows = [row for row in seen.rows if row.span.hi <= t and row.commit is not None]
-    return max(rows, key=lambda row: row.commit or 0, default=None)
+    place = seen.polls.furthest(seen.polls.until(t))
+    return None if place is None else seen.polls.at(place)
 
 
 def _polled(seen: Recognition, voter: str, lo: Ns, hi: Ns, plan: Plan) -> bool:

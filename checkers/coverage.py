@@ -26,23 +26,27 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from dethrone.checkers.base import WRITES, Base, incomplete, votes_needed, writes_expected
 from dethrone.checkers.excuses import in_force
-from dethrone.checkers.facts import ELECTED, elections, leading
+from dethrone.checkers.facts import ELECTED, elections, leaders_polled, leading
 from dethrone.checkers.graph import Adjacency, Timeline, cliques, end_of_run, timeline
 from dethrone.checkers.noise import VIEWS as NOISE
 from dethrone.checkers.noise import Disturbance, disturbance
 from dethrone.checkers.recognition import no_term
 from dethrone.harness.core.client_ops import client_ops
 from dethrone.harness.core.clock import SECOND, Ns
-from dethrone.harness.core.events import TRACE_MALFORMED, FaultEvent, Mark, NodeProcess, Noise, Observed
+from dethrone.harness.core.events import TRACE_MALFORMED, FaultEvent, Mark, NodeProcess, Noise
 from dethrone.harness.core.history import History
 from dethrone.harness.core.interfaces import Shown, Unmet, declarations, declared
 from dethrone.harness.core.plan import Plan
 from dethrone.harness.core.promise import NOISE_SHARE_MAX_PERCENT, Promise
 from dethrone.harness.core.verdict import Verdict
+from dethrone.harness.core.views import columns
 
 OBSERVATIONS_MIN = 10
+FOREVER_NS = 2**62
 """Answers of each node."""
 FRESH_NS = 1 * SECOND
 """A poll of the leader is fresh for so long."""
@@ -60,7 +64,7 @@ class Coverage(Base):
     name = "coverage"
     version = "2"
     kind = "coverage"
-    views = (client_ops, ELECTED, *NOISE)
+    views = (client_ops, columns, ELECTED, *NOISE)
 
     def examine(self, history: History, promise: Promise, plan: Plan) -> Verdict:
         """The verdict."""
@@ -108,7 +112,7 @@ class Coverage(Base):
                 "elections": elected,
                 "acknowledged_writes": acknowledged,
                 "writes": {phase: f"{done} of {asked}" for phase, (done, asked) in by_phase.items()},
-                "observations": len(history.of(Observed)),
+                "observations": len(columns(history).observed),
                 "faults": dict(Counter(event.kind for event in faults if in_force(event))),
                 "skipped": sum(event.outcome == "skipped" for event in faults),
                 "shown": {name: count for name, count in shown.items() if count},
@@ -198,7 +202,7 @@ def _leader(history: History, event: FaultEvent, line: Timeline) -> int | None:
     """Who led when the fault began: as its roles say, else as the polls of the second before it say."""
     leader = next((host for host, role in event.roles.items() if role.lower() == "leader"), None)
     if leader is None:
-        rows = [row for row in leading(history) if event.span.lo - FRESH_NS <= row.span.hi <= event.span.lo]
+        rows = leading(history).within(event.span.lo - FRESH_NS, event.span.lo)
         leader = max(rows, key=lambda row: (row.term, row.span.hi)).node if rows else None
     return line.voters.index(leader) if leader in line.voters else None
 
@@ -262,10 +266,20 @@ _TESTS: Mapping[str, Callable[[_Shown], bool]] = {
 # --- asked of every run -----------------------------------------------------------------------------------------
 
 
+def _answers(history: History, lo: Ns = 0, hi: Ns = FOREVER_NS) -> Counter[str]:
+    """Node → how many of its polls were recorded within [lo, hi)."""
+    table = columns(history)
+    t = table.observed.t
+    codes, counts = np.unique(table.observed.node[(lo <= t) & (t < hi)], return_counts=True)
+    return Counter(
+        {table.words.words[code]: count for code, count in zip(codes.tolist(), counts.tolist(), strict=True)}
+    )
+
+
 def _observations(history: History, plan: Plan) -> list[str]:
     if "observed" not in plan.observable:
         return []
-    counts = Counter(row.node for row in history.of(Observed))
+    counts = _answers(history)
     few = [f"{node} ({counts[node]})" for node in plan.nodes if counts[node] < OBSERVATIONS_MIN]
     if not few:
         return []
@@ -300,7 +314,7 @@ def _elections(history: History, promise: Promise, plan: Plan) -> int:
     """Different (group, term, leader) that were elected or seen leading; term 0 counts only where leaders need none."""
     untermed = not promise.leader_bound_to_term or len(plan.voters) == 1
     seen = {(fact.group, fact.term, fact.node) for fact in elections(history)}
-    seen |= {(row.group, row.term, row.node) for row in leading(history) if row.term > 0 or untermed}
+    seen |= {led for led in leaders_polled(history) if led[1] > 0 or untermed}
     return len(seen)
 
 
@@ -356,8 +370,8 @@ def _phases(history: History, promise: Promise, plan: Plan, writes: Mapping[str,
         what, _, phase = asked.partition(":")
         if what == "answers" and "observed" in plan.observable:
             lo, hi = spans.get(phase, (0, 0))
-            counts = Counter(row.node for row in history.of(Observed) if lo <= row.t < hi and row.node in plan.voters)
-            told = [node for node, count in counts.items() if count >= PHASE_ANSWERS_MIN]
+            counts = _answers(history, lo, hi)
+            told = [node for node in plan.voters if counts[node] >= PHASE_ANSWERS_MIN]
             if len(told) < quorum:
                 out.append(
                     f"{len(told)} of {len(plan.voters)} voters reported their status "

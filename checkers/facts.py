@@ -13,8 +13,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
+from dethrone.checkers.polls import Polls
 from dethrone.checkers.traces import named, reporters
-from dethrone.harness.core.events import Observed, Traced
+from dethrone.harness.core.columns import changes
+from dethrone.harness.core.events import Traced
 from dethrone.harness.core.history import History, per_history
 from dethrone.harness.core.views import columns
 
@@ -85,9 +89,28 @@ def votes(history: History) -> list[Vote]:
 
 
 @per_history
-def leading(history: History) -> list[Observed]:
-    """Polls of nodes that said that they lead, in file order."""
-    return [row for row in history.of(Observed) if row.leads]
+def answers(history: History) -> Polls:
+    """All polls, by the moment of the answer."""
+    table = columns(history)
+    return Polls(table, np.arange(len(table.observed)))
+
+
+@per_history
+def leading(history: History) -> Polls:
+    """Polls of nodes that said that they lead, by the moment of the answer."""
+    table = columns(history)
+    return Polls(table, np.flatnonzero(table.observed.leads))
+
+
+@per_history
+def leaders_polled(history: History) -> frozenset[tuple[str, int, str]]:
+    """(group, term, node) of all that said that they lead."""
+    table = columns(history)
+    polls = table.observed
+    rows = np.flatnonzero(polls.leads)
+    rows = rows[np.argsort(polls.identities[rows], kind="stable")]
+    firsts = rows[changes(polls.identities[rows], polls.term[rows])]
+    return frozenset((row.group, row.term, row.node) for row in table.rows(firsts))
 
 
 def groups(history: History) -> list[str]:

@@ -17,16 +17,16 @@ Out of scope: any bound; percentiles are of the uncensored values only and say s
 from __future__ import annotations
 
 import bisect
-from collections import defaultdict
-from collections.abc import Mapping
-from typing import Any
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 
 from dethrone.checkers.base import WRITES, Base, votes_needed
 from dethrone.checkers.coverage import shown_by
 from dethrone.checkers.excuses import excuses
-from dethrone.checkers.facts import elections, groups, leading
+from dethrone.checkers.facts import answers, elections, groups, leaders_polled, leading
 from dethrone.checkers.graph import Timeline, end_of_run, timeline
 from dethrone.checkers.liveness_windows import windows
 from dethrone.checkers.noise import disturbance
@@ -35,7 +35,7 @@ from dethrone.checkers.traced_terms import traced_terms
 from dethrone.checkers.traces import named
 from dethrone.harness.core.client_ops import client_ops
 from dethrone.harness.core.clock import Ns
-from dethrone.harness.core.events import FaultEvent, Observed
+from dethrone.harness.core.events import FaultEvent
 from dethrone.harness.core.history import History, per_history
 from dethrone.harness.core.interfaces import declared
 from dethrone.harness.core.plan import Plan
@@ -43,6 +43,7 @@ from dethrone.harness.core.promise import Promise
 from dethrone.harness.core.verdict import Verdict
 from dethrone.harness.core.views import columns
 
+Row = TypeVar("Row", bound=tuple[Any, ...])
 ROUNDS = frozenset({"election_started", "campaign"})
 """Core notes of an election proper: each term in which a node stood is one round."""
 
@@ -58,7 +59,7 @@ class Failover(Base):
     name = "failover"
     version = "2"
     kind = "metric"
-    views = (client_ops, traced_terms, STEPS, *(named(name) for name in sorted(CAMPAIGNS)))
+    views = (client_ops, columns, traced_terms, STEPS, *(named(name) for name in sorted(CAMPAIGNS)))
 
     def examine(self, history: History, promise: Promise, plan: Plan) -> Verdict:
         """The figures, as metrics."""
@@ -100,7 +101,7 @@ def figures(history: History, plan: Plan) -> dict[str, Any]:
         if noise.within(plan.voters, event.span.hi, event.span.hi + found[last][0]):
             noisy[hit - 1] = event.fault
     elected = sorted({(fact.group, fact.term, fact.node) for fact in elections(history)})
-    leads = {(row.group, row.term, row.node) for row in leading(history) if row.term > 0}
+    leads = {led for led in leaders_polled(history) if led[1] > 0}
     terms = {term for _, term, _ in elected} | {term for _, term, _ in leads}
     top = max(int(columns(history).observed.term.max(initial=0)), traced_terms(history).top)
     return {
@@ -123,34 +124,35 @@ def figures(history: History, plan: Plan) -> dict[str, Any]:
 
 def exposure(history: History) -> Ns:
     """How long two nodes certainly claimed at once to lead different terms (of one group)."""
-    claims: dict[tuple[str, str, int, int], list[tuple[Ns, Ns]]] = defaultdict(list)
-    """(group, node, incarnation, term) → stretches in which it certainly led."""
-    last: dict[tuple[str, str], tuple[tuple[str, str, int, int], Ns]] = {}
-    for row in sorted(history.of(Observed), key=lambda one: (one.span.hi, one.seq)):
-        who = (row.group, row.node)
-        key = (row.group, row.node, row.incarnation, row.term)
-        before = last.pop(who, None)
-        if not row.leads or row.term <= 0:
-            continue
-        if before is not None and before[0] == key and row.span.lo > before[1]:
-            claims[key].append((before[1], row.span.lo))
-        last[who] = (key, row.span.hi)
     total = 0
-    by_group: dict[str, list[tuple[Ns, int, tuple[str, int]]]] = defaultdict(list)
-    for (group, node, _, term), stretches in claims.items():
-        for lo, hi in stretches:
-            by_group[group].append((lo, 1, (node, term)))
-            by_group[group].append((hi, -1, (node, term)))
-    for edges in by_group.values():
-        active: dict[tuple[str, int], int] = defaultdict(int)
+    for edges in _certain_leads(history).values():
+        active: Counter[tuple[int, int]] = Counter()
         since = 0
-        for t, step, claim in sorted(edges, key=lambda edge: (edge[0], edge[1])):
-            leading = {one for one, count in active.items() if count}
-            if len({node for node, _ in leading}) > 1 and len({term for _, term in leading}) > 1:
+        for t, step, claim in sorted(edges):
+            if len({node for node, _ in active}) > 1 and len({term for _, term in active}) > 1:
                 total += t - since
             active[claim] += step
+            if not active[claim]:
+                del active[claim]
             since = t
     return total
+
+
+def _certain_leads(history: History) -> dict[int, list[tuple[Ns, int, tuple[int, int]]]]:
+    """Group → when a (node, term) began (+1) and ceased (-1) to lead for certain: between two polls of one process that
+    say so, next to each other."""
+    polls = columns(history).observed
+    order = np.lexsort((polls.hi, polls.node, polls.group))
+    one, two = order[:-1], order[1:]
+    certain = polls.leads[one] & polls.leads[two] & (polls.term[one] > 0) & (polls.lo[two] > polls.hi[one])
+    for name in ("group", "node", "incarnation", "term"):
+        certain &= getattr(polls, name)[one] == getattr(polls, name)[two]
+    one, two = one[certain], two[certain]
+    edges: dict[int, list[tuple[Ns, int, tuple[int, int]]]] = defaultdict(list)
+    fields = (polls.group[one], polls.hi[one], polls.lo[two], polls.node[one], polls.term[one])
+    for group, lo, hi, node, term in zip(*(field.tolist() for field in fields), strict=True):
+        edges[group] += [(lo, 1, (node, term)), (hi, -1, (node, term))]
+    return edges
 
 
 def _hits_leader(history: History, event: FaultEvent, line: Timeline, quorum: int) -> bool:
@@ -167,20 +169,11 @@ def _stages(history: History, fault: FaultEvent) -> tuple[dict[str, tuple[Ns, bo
     since = fault.span.hi
     until = _until(history, since)
     leader = _led(fault)
-    campaigns = sorted(
-        (event.span.hi, event.name, event.group, event.term)
-        for name in sorted(CAMPAIGNS)
-        for event in named(name)(history)
-        if event.node != leader and since <= event.span.hi <= until
-    )
+    campaigns = [row for row in _within(_campaigns(history), since, until) if row[4] != leader]
     term = _term(history, since)
-    elected = min(
-        [
-            *(e.event.span.hi for e in elections(history) if e.term > term and since <= e.event.span.hi <= until),
-            *(r.span.hi for r in leading(history) if r.term > term and since <= r.span.hi <= until),
-        ],
-        default=None,
-    )
+    won = [t for t, later in _within(_election_times(history), since, until) if later > term]
+    won += [row.span.hi for row in leading(history).within(since, until) if row.term > term]
+    elected = min(won, default=None)
     wrote: Ns | None = None
     if elected is not None:
         writes = _write_times(history)
@@ -188,8 +181,8 @@ def _stages(history: History, fault: FaultEvent) -> tuple[dict[str, tuple[Ns, bo
         wrote = writes[position] if position < len(writes) and writes[position] <= until else None
     detected = campaigns[0][0] if campaigns else None
     stages = {"detect": detected, "elect": elected, "write": wrote}
-    won = elected if elected is not None else until
-    stood = {(group, term) for at, name, group, term in campaigns if name in ROUNDS and at <= won}
+    last = elected if elected is not None else until
+    stood = {(group, term) for at, name, group, term, _ in campaigns if name in ROUNDS and at <= last}
     return {stage: _censor(at, since, until) for stage, at in stages.items()}, len(stood)
 
 
@@ -199,23 +192,36 @@ def _noticed(history: History, fault: FaultEvent, found: dict[str, tuple[Ns, boo
     until, term = _until(history, since), _term(history, since)
     known = [since + ns for ns, censored in (found["detect"], found["elect"]) if not censored]
     first = min(known, default=until)
-    rows = _answers(history)
-    for row in rows[bisect.bisect_left(rows, since, key=_answered) :]:
-        if row.span.hi > first:
-            break
+    for row in answers(history).within(since, first):
         if row.node != leader and row.span.lo >= since and (row.term > term or row.role.lower() in SEEKS):
             return _censor(row.span.hi, since, until)
     return _censor(first if known else None, since, until)
 
 
 @per_history
-def _answers(history: History) -> list[Observed]:
-    """By the moment of the answer."""
-    return sorted(history.of(Observed), key=_answered)
+def _campaigns(history: History) -> list[tuple[Ns, str, str, int, str]]:
+    """When a node began to seek leadership, by which note, in which group and term, and the node; in order."""
+    return sorted(
+        (event.span.hi, event.name, event.group, event.term, event.node)
+        for name in CAMPAIGNS
+        for event in named(name)(history)
+    )
 
 
-def _answered(row: Observed) -> Ns:
-    return row.span.hi
+@per_history
+def _election_times(history: History) -> list[tuple[Ns, int]]:
+    """When a term was won, in order."""
+    return sorted((fact.event.span.hi, fact.term) for fact in elections(history))
+
+
+def _within(rows: Sequence[Row], lo: Ns, hi: Ns) -> Sequence[Row]:
+    """Of rows that begin with their time, in order, those within [lo, hi]."""
+    return rows[bisect.bisect_left(rows, lo, key=_time) : bisect.bisect_right(rows, hi, key=_time)]
+
+
+def _time(row: tuple[Any, ...]) -> Ns:
+    at: Ns = row[0]
+    return at
 
 
 def _owed(history: History, plan: Plan, *, since: Ns, ns: Ns) -> bool:
@@ -231,14 +237,16 @@ def _owed(history: History, plan: Plan, *, since: Ns, ns: Ns) -> bool:
 
 def _until(history: History, since: Ns) -> Ns:
     """When the next fault begins, or the run ends."""
-    return min(
-        (
-            event.span.lo
-            for event in history.of(FaultEvent)
-            if event.phase == "begin" and event.outcome != "skipped" and event.span.lo > since
-        ),
-        default=end_of_run(history),
-    )
+    begins = _begins(history)
+    later = bisect.bisect_right(begins, since)
+    return begins[later] if later < len(begins) else end_of_run(history)
+
+
+@per_history
+def _begins(history: History) -> list[Ns]:
+    """When faults began, in order."""
+    begun = (event for event in history.of(FaultEvent) if event.phase == "begin" and event.outcome != "skipped")
+    return sorted(event.span.lo for event in begun)
 
 
 def _led(fault: FaultEvent) -> str:
@@ -246,7 +254,9 @@ def _led(fault: FaultEvent) -> str:
 
 
 def _term(history: History, at: Ns) -> int:
-    return max((row.term for row in leading(history) if row.span.hi <= at), default=0)
+    polls = leading(history)
+    until = polls.until(at)
+    return max(0, int(polls.highest_term[until - 1])) if until else 0
 
 
 def _censor(at: Ns | None, since: Ns, until: Ns) -> tuple[Ns, bool]:

@@ -13,12 +13,13 @@ from __future__ import annotations
 import bisect
 from collections import defaultdict
 
+import numpy as np
+
 from dethrone.checkers.base import Base, breaks_nothing, finding, writes_expected
 from dethrone.checkers.facts import ELECTED, in_group
 from dethrone.checkers.members import CONFIGS
 from dethrone.checkers.replicas import VIEWS, Committed, known_committed, replay
 from dethrone.checkers.stored_logs import LeaderEnd
-from dethrone.harness.core.events import Observed
 from dethrone.harness.core.history import History
 from dethrone.harness.core.plan import Plan
 from dethrone.harness.core.promise import Promise
@@ -52,10 +53,13 @@ class LeaderCompleteness(Base):
 
 def polled_ends(history: History) -> list[LeaderEnd]:
     """Log ends of leaders from polls, where the last entry is of an older term than the leader's."""
-    sure = columns(history).observed.told_at_once
+    table = columns(history)
+    polls = table.observed
+    usable = polls.told_at_once & polls.leads & (polls.log_index >= 0)
+    usable &= (polls.log_term >= 0) & (polls.log_term < polls.term)
     out: dict[tuple[str, str, int], LeaderEnd] = {}
-    for row, usable in zip(history.of(Observed), sure.tolist(), strict=True):
-        if not usable or not row.leads or row.log_end is None or not 0 <= row.log_end[0] < row.term:
+    for row in table.rows(np.flatnonzero(usable)):
+        if row.log_end is None:
             continue
         key = (row.group, row.node, row.term)
         if key not in out:

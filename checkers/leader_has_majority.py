@@ -12,12 +12,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from dethrone.checkers.base import Folded, finding, moment, votes_needed
 from dethrone.checkers.facts import ELECTED, VOTES, Election, election, elections, in_group, votes
 from dethrone.checkers.members import CONFIG
 from dethrone.checkers.one_leader_per_term import polled_claims
 from dethrone.harness.core.clock import Ns
-from dethrone.harness.core.events import Observed, Traced
+from dethrone.harness.core.columns import changes
+from dethrone.harness.core.events import Traced
 from dethrone.harness.core.history import History
 from dethrone.harness.core.plan import Plan
 from dethrone.harness.core.promise import Promise
@@ -127,9 +130,12 @@ def _from_polls(
         voters = supported.setdefault((fact.group, fact.term), {})
         voters.setdefault(fact.voter, {}).setdefault(fact.candidate, fact.event.seq)
     if "voted_for" in plan.observable:
-        sure = table.observed.told_at_once
-        for row, usable in zip(history.of(Observed), sure.tolist(), strict=True):
-            if usable and row.term > 0 and row.voted_for:
+        polls = table.observed
+        voted = np.flatnonzero(polls.told_at_once & (polls.term > 0) & (polls.voted_for >= 0))
+        voted = voted[np.argsort(polls.identities[voted], kind="stable")]
+        firsts = voted[changes(polls.identities[voted], polls.term[voted], polls.voted_for[voted])]
+        for row in table.rows(np.sort(firsts)):
+            if row.voted_for:
                 voters = supported.setdefault((row.group, row.term), {})
                 voters.setdefault(row.node, {}).setdefault(row.voted_for, row.seq)
     members = frozenset(plan.voters)

@@ -18,10 +18,12 @@ same holds for each rise of a term. Out of scope: leaders that never worked for 
 
 from __future__ import annotations
 
+import bisect
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import islice, pairwise
+from operator import attrgetter
 
 from dethrone.checkers.base import Base, votes_needed
 from dethrone.checkers.excuses import excuses
@@ -38,10 +40,12 @@ from dethrone.harness.core.history import History
 from dethrone.harness.core.plan import Plan
 from dethrone.harness.core.promise import Promise
 from dethrone.harness.core.verdict import Finding, Verdict
+from dethrone.harness.core.views import columns
 
 STOOD = traces("prevote_started", "prevote_result", "vote", "persisted")
 """What ``campaigns`` reads."""
 SLOW_SYNCS = traces("fsync_slow")
+_END = attrgetter("hi")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +74,7 @@ class LeaderStability(Base):
     version = "2"
     kind = "liveness"
     channels = ("observed",)
-    views = (STOOD, SLOW_SYNCS)
+    views = (columns, STOOD, SLOW_SYNCS)
 
     def examine(self, history: History, promise: Promise, plan: Plan) -> Verdict:
         """The verdict."""
@@ -136,44 +140,49 @@ class _Judge:
         self._known: dict[tuple[int, Ns], Ns | None] = {}
         self._naming: dict[Key, dict[str, Ns]] = defaultdict(dict)
         """(leader, term) → voter → when its first poll that names it was answered."""
-        self._leading: dict[tuple[str, int], list[Observed]] = defaultdict(list)
-        for row in seen.rows:
+        self._leading: dict[tuple[str, int], list[int]] = defaultdict(list)
+        """(leader, term) → the places of its polls among those of the group."""
+        self._firsts: dict[int, Lead] = {}
+        """Term → who led it first."""
+        for place, row in enumerate(seen.polls):
             if row.term <= 0:
                 continue
             who = row.node if row.leads else row.leader
             if who:
                 self._naming[who, row.term].setdefault(row.node, row.span.hi)
             if row.leads:
-                self._leading[row.node, row.term].append(row)
+                self._leading[row.node, row.term].append(place)
+                self._firsts.setdefault(row.term, Lead(row.node, row.term, row.span.lo, row.span.hi, row.seq))
 
     def stable_leads(self) -> int:
         """Leaderships that worked for B with an untouched quorum: those that rule one could judge."""
-        count = 0
-        for (leader, term), rows in self._leading.items():
-            count += self._worked(leader, term, rows, rows[-1].span.hi) is not None
-        return count
+        ends = self._seen.polls.keys
+        return sum(
+            self._worked(leader, term, places, int(ends[places[-1]])) is not None
+            for (leader, term), places in self._leading.items()
+        )
 
     def changes(self) -> list[Deposed]:
         """Leaderships that ended by a higher term although their quorum was untouched."""
-        leads = self._leads()
+        leads = sorted(self._leads(), key=_when)
+        ends, asked = self._seen.polls.keys, self._seen.polls.column("lo")
         out = []
-        for (leader, term), rows in self._leading.items():
-            after = min(
-                (lead for lead in leads if lead.term > term and lead.hi > rows[0].span.hi), key=_when, default=None
-            )
+        for (leader, term), places in self._leading.items():
+            since = bisect.bisect_right(leads, int(ends[places[0]]), key=_END)
+            after = next((lead for lead in islice(leads, since, None) if lead.term > term), None)
             if after is None:
                 continue
-            found = self._worked(leader, term, [row for row in rows if row.span.lo < after.hi], after.hi)
+            found = self._worked(leader, term, [place for place in places if asked[place] < after.hi], after.hi)
             if found is not None:
                 seen, quorum, since = found
                 out.append(Deposed(leader, term, quorum, since, seen, after))
         return out
 
-    def _worked(self, leader: str, term: int, rows: list[Observed], until: Ns) -> tuple[Observed, int, Ns] | None:
+    def _worked(self, leader: str, term: int, places: list[int], until: Ns) -> tuple[Observed, int, Ns] | None:
         """The last poll at which this leader certainly worked, its largest untouched quorum, and since when that is."""
         followers = self._naming[leader, term]
         lead = self._line.mask([leader])
-        for row in reversed(rows[-200:]):
+        for row in map(self._seen.polls.at, reversed(places[-200:])):
             names = [voter for voter, at in followers.items() if at <= row.span.hi]
             everyone = self._line.mask([*names, leader])
             for quorum in _subsets(everyone, self._needed):
@@ -196,11 +205,7 @@ class _Judge:
             if fact.group == self._group
         ]
         if self._promise.leader_bound_to_term:
-            found += [
-                Lead(row.node, row.term, row.span.lo, row.span.hi, row.seq)
-                for row in self._seen.rows
-                if row.leads and row.term > 0
-            ]
+            found += self._firsts.values()
         for lead in found:
             if lead.term not in first or lead.hi < first[lead.term].hi:
                 first[lead.term] = lead
@@ -208,13 +213,10 @@ class _Judge:
 
     def not_before(self, deposed: Deposed) -> Ns:
         """The earliest moment at which the next leader can have won: it was polled in an earlier term until then."""
-        after = deposed.after
-        earlier = [
-            row.span.lo
-            for row in self._seen.rows
-            if row.node == after.leader and row.term < after.term and row.span.hi <= after.hi
-        ]
-        return min(after.lo, max((deposed.quiet_since, *earlier)))
+        after, polls = deposed.after, self._seen.polls
+        earlier = polls.of_node(after.leader) & (polls.column("term") < after.term)
+        asked = polls.column("lo")[earlier & (polls.keys <= after.hi)]
+        return min(after.lo, int(asked.max(initial=deposed.quiet_since)))
 
     # --- the exemption --------------------------------------------------------------------------------------------
 
@@ -250,15 +252,14 @@ class _Judge:
         after = deposed.after
         names = ", ".join(self._line.names(deposed.quorum))
         who = "it itself" if after.leader == deposed.leader else after.leader
+        first = self._seen.polls.at(self._leading[deposed.leader, deposed.term][0])
         return Finding(
             sentence=(
                 f"{deposed.leader} led term {deposed.term}{in_group(self._group)} with {names}, which no fault had"
                 f" touched for {show_duration(after.hi - deposed.quiet_since)}, and was deposed: {who} then led term"
                 f" {after.term}."
             ),
-            certificate=tuple(
-                sorted({self._leading[deposed.leader, deposed.term][0].seq, deposed.seen.seq, after.seq})
-            ),
+            certificate=tuple(sorted({first.seq, deposed.seen.seq, after.seq})),
             nodes=(deposed.leader, after.leader),
             term=deposed.term,
             excused=excuses(self._history, self._promise).liveness(deposed.quiet_since, after.hi),
@@ -279,11 +280,8 @@ class _Judge:
                 continue
             rows = [
                 row
-                for row in self._seen.rows
-                if row.node == alone.node
-                and row.term > 0
-                and row.span.lo >= alone.lo + patience
-                and row.span.hi < alone.hi
+                for row in self._seen.asked_within(alone.lo + patience, alone.hi - 1)
+                if row.node == alone.node and row.term > 0
             ]
             if len(rows) < 2:
                 continue

@@ -162,6 +162,8 @@ class _Judge:
         self._tally = tally
         self._ops = ops = client_ops(history)
         self._writes = ops.are(WRITES) & (ops.group == ops.words.code(group))
+        self._successes = np.sort(ops.back_t[self._writes & ops.ok])
+        """When writes were acknowledged."""
 
     def window(self, window: Window) -> None:
         """Judge one window."""
@@ -170,9 +172,8 @@ class _Judge:
             tally.not_promised[window.tier] += 1
             return
         points = self._seen.points(window.lo, window.hi)
-        back = self._ops.back_t
-        within = self._writes & self._ops.ok & (window.lo <= back) & (back <= window.hi)
-        successes: list[Ns] = np.sort(back[within]).tolist()
+        ends = np.searchsorted(self._successes, window.lo), np.searchsorted(self._successes, window.hi, side="right")
+        successes: list[Ns] = self._successes[slice(*ends)].tolist()
         progress = sorted([*(point.t for point in points), *successes])
         if window.length >= promise.election_timeout_ns:
             tally.recoveries.append((progress[0] - window.lo if progress else window.length, not progress))

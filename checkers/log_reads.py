@@ -75,6 +75,7 @@ class Log:
 class LogReads(SeenChecker):
     name = "log"
     rests_on = ("acknowledged-survives",)
+    by_object = True
     about = "append v → index, read → all values, poll → [[index, v] …]: lost, duplicate, reordered, diverged, gaps"
 
     def functions(self) -> frozenset[str]:

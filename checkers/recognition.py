@@ -8,17 +8,20 @@ polled closely enough. Out of scope: any bound.
 
 from __future__ import annotations
 
-import bisect
 from collections import defaultdict
 from dataclasses import dataclass
 
+import numpy as np
+
 from dethrone.checkers.base import votes_needed
 from dethrone.checkers.facts import elections
+from dethrone.checkers.polls import Polls
 from dethrone.harness.core.clock import Ns
 from dethrone.harness.core.events import Observed
 from dethrone.harness.core.history import History
 from dethrone.harness.core.plan import Plan
 from dethrone.harness.core.promise import Promise
+from dethrone.harness.core.views import columns
 
 Key = tuple[str, int]
 """(leader, term); term 0 where the promise does not bind them."""
@@ -43,11 +46,11 @@ class Recognition:
         self._quorum = votes_needed(promise, len(self._voters))
         self._alone = len(self._voters) == 1
         """A group of one may lead without an election, in term 0."""
-        self.rows = sorted(
-            (row for row in history.of(Observed) if row.group == group and row.node in self._voters),
-            key=lambda row: (row.span.hi, row.seq),
-        )
-        self._ends = [row.span.hi for row in self.rows]
+        table = columns(history)
+        code = table.words.code
+        voting = np.isin(table.observed.node, [code(voter) for voter in plan.voters])
+        self.polls = Polls(table, np.flatnonzero(voting & (table.observed.group == code(group))))
+        """Of the voters, by the moment of the answer."""
         self._elections = sorted(
             (fact.event.span.hi, self.key(fact.node, fact.term), fact.event.seq)
             for fact in elections(history)
@@ -81,8 +84,7 @@ class Recognition:
 
     def asked_within(self, lo: Ns, hi: Ns) -> list[Observed]:
         """Polls asked and answered within [lo, hi], by the time of the answer."""
-        begin, end = bisect.bisect_left(self._ends, lo), bisect.bisect_right(self._ends, hi)
-        return [row for row in self.rows[begin:end] if row.span.lo >= lo]
+        return [row for row in self.polls.within(lo, hi) if row.span.lo >= lo]
 
     def points(self, lo: Ns, hi: Ns) -> list[Point]:
         """All moments within [lo, hi] that show a recognised leader, from what was asked within it alone."""

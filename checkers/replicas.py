@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from dethrone.checkers.base import votes_needed
-from dethrone.checkers.dense import Dense
+from dethrone.checkers.dense import Dense, Row
 from dethrone.checkers.facts import elections
 from dethrone.checkers.members import configurations
 from dethrone.checkers.stored_logs import UNKNOWN, LeaderEnd, Prefixes, Regression, Replica
@@ -303,6 +303,7 @@ class _Replayer:
             one = Committed(commit.group, commit.term, log.term(index), index, how, (commit.seq,))
             self.known.add(one, rank=rank)
         committed = self._committed[commit.group]
+        fresh: list[tuple[int, Row]] = []
         for at in range(index, replica.pinned, -1):
             held = committed.cell(at, 2)
             if held is not None and held == log.prefix(at) != UNKNOWN and rank >= (committed.cell(at, 4) or 0):
@@ -313,13 +314,15 @@ class _Replayer:
             row = (*mine, commit.seq, rank)
             theirs = committed.get(at)
             if theirs is None:
-                committed.put(at, row)
+                fresh.append((at, row))
             elif mine[:2] != theirs[:2]:
                 nodes = sorted(((theirs[4], theirs[3]), (rank, commit.seq)))
                 term = mine[0] if nodes[1][0] == rank else theirs[0]
                 self._disagree("commit", commit.group, at, term, nodes)
             elif rank < theirs[4]:
                 committed.put(at, row)
+        for at, stored in reversed(fresh):  # rows that follow each other cost least
+            committed.put(at, stored)
         if index > replica.pinned:
             replica.pinned, replica.pin_seq = index, commit.seq
 

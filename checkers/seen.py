@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 import msgspec
 
 from dethrone.checkers.base import FINDINGS_MAX, Base, finding
-from dethrone.harness.core.client_ops import client_ops
+from dethrone.harness.core.client_ops import client_ops, object_of
 from dethrone.harness.core.events import Mark
 from dethrone.harness.core.operations import NEVER, ModelOptions, Operation, Operations, of_history
 from dethrone.harness.core.plan import Plan
@@ -67,6 +67,21 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
     metrics: Mapping[str, Any] = {}
 
 
+def joined(parts: Sequence[Seen]) -> Seen:
+    """What was found in parts that share no object: counts are sums. Such parts bring no metrics."""
+    evidence: Counter[str] = Counter()
+    for part in parts:
+        evidence.update(part.evidence)
+    return Seen(
+        anomalies=[one for part in parts for one in part.anomalies],
+        judged=sum(part.judged for part in parts),
+        nothing=parts[0].nothing,
+        evidence={name: evidence[name] for name in parts[0].evidence},
+        doubts=[one for part in parts for one in part.doubts],
+        tolerated=[one for part in parts for one in part.tolerated],
+    )
+
+
 class Seeing(Protocol):
     """A read that was answered."""
 
@@ -90,6 +105,8 @@ class SeenChecker(Base):
     """Properties without which this one is not owed either."""
     timed = False
     """Whether it rests on clocks (`X`)."""
+    by_object = False
+    """Whether the objects can be judged one by one: then not all operations of a long run are in memory at once."""
 
     def summary(self) -> str:
         """One line: the operations that it knows."""
@@ -121,11 +138,8 @@ class SeenChecker(Base):
 
     def keyed(self, op: Operation) -> Operation:
         """An operation of a run of ours with its object apart: a write names it as [key, v], a read as its value."""
-        if op.f in ("read", "poll"):
-            return concerning(op, op.value, None)
-        if isinstance(op.value, list | tuple) and len(op.value) == 2:
-            return concerning(op, op.value[0], op.value[1])
-        return op
+        about = object_of(op.f, op.value)
+        return op if about is None else concerning(op, *about)
 
     def judge(self, operations: Operations, options: ModelOptions) -> Verdict:
         """The verdict on a history of others."""
@@ -162,8 +176,14 @@ class SeenChecker(Base):
             if history.complete:
                 return self.na(f"not exercised: {nothing}")
             return self.conclude(history, findings=[], judged=0, nothing=nothing, evidence={})
-        operations = of_history(history, self.functions()).each(self.keyed)
-        seen = self.see(operations, msgspec.structs.replace(self.options(promise), settled=_settled(history)))
+        options = msgspec.structs.replace(self.options(promise), settled=_settled(history))
+        functions = self.functions()
+        parts, doubts = [], dict[str, None]()
+        for batch in client_ops(history).batches(functions) if self.by_object else (None,):
+            operations = of_history(history, functions, batch).each(self.keyed)
+            doubts |= dict.fromkeys(operations.doubts)
+            parts.append(self.see(operations, options))
+        seen = parts[0] if len(parts) == 1 else joined(parts)
         findings = [
             finding(history, promise, one.sentence, one.places, data=one.drawn, timed=self.timed)
             for one in by_turns(seen.anomalies)
@@ -175,7 +195,7 @@ class SeenChecker(Base):
             nothing=seen.nothing,
             evidence=seen.evidence,
             metrics=_metrics(seen),
-            doubts=[*operations.doubts, *seen.doubts],
+            doubts=[*doubts, *seen.doubts],
         )
 
 

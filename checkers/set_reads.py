@@ -66,6 +66,7 @@ class Elements:
 class SetReads(SeenChecker):
     name = "set"
     rests_on = ("acknowledged-survives",)
+    by_object = True
     about = "add v, read → all elements: lost, stale, diverged, phantom, duplicate"
 
     def functions(self) -> frozenset[str]:

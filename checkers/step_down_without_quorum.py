@@ -14,11 +14,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from dethrone.checkers.base import Base, breaks_nothing, votes_needed
 from dethrone.checkers.excuses import excuses
 from dethrone.checkers.facts import groups, in_group
 from dethrone.checkers.graph import Timeline, timeline
 from dethrone.checkers.noise import certain, disturbance, unknown_by_noise
+from dethrone.checkers.polls import Polls
 from dethrone.checkers.recognition import no_term
 from dethrone.harness.core.clock import Ns
 from dethrone.harness.core.duration import show_duration
@@ -27,6 +30,7 @@ from dethrone.harness.core.history import History
 from dethrone.harness.core.plan import Plan
 from dethrone.harness.core.promise import Promise
 from dethrone.harness.core.verdict import Finding, Verdict
+from dethrone.harness.core.views import columns
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +47,7 @@ class StepDownWithoutQuorum(Base):
     version = "2"
     kind = "liveness"
     channels = ("observed",)
+    views = (columns,)
 
     def examine(self, history: History, promise: Promise, plan: Plan) -> Verdict:
         """The verdict."""
@@ -59,17 +64,14 @@ class StepDownWithoutQuorum(Base):
         judged = short = 0
         times: list[list[object]] = []
         for group in groups(history):
-            polls: dict[str, list[Observed]] = {}
-            for row in sorted(history.of(Observed), key=lambda one: (one.span.lo, one.seq)):
-                if row.group == group:
-                    polls.setdefault(row.node, []).append(row)
+            polls = _asked(history, group)
             for deaf in stretches:
-                rows = polls.get(deaf.node, [])
-                claim = _led_at(rows, deaf)
-                if claim is None:
+                rows = polls.get(deaf.node)
+                claim = None if rows is None else _led_at(rows, deaf)
+                if rows is None or claim is None:
                     continue
                 since = max(deaf.lo, claim.span.hi)
-                inside = [row for row in rows if row.span.lo > since and row.span.hi < deaf.hi]
+                inside = [row for row in rows.within(since + 1, deaf.hi) if row.span.hi < deaf.hi]
                 stopped = next((row for row in inside if not _claims(row, claim)), None)
                 times.append([(stopped.span.hi if stopped else deaf.hi) - since, stopped is None])
                 if deaf.hi - since <= bound:
@@ -134,12 +136,23 @@ def _claims(row: Observed, claim: Observed) -> bool:
     return row.leads and row.incarnation == claim.incarnation and row.term == claim.term
 
 
-def _led_at(rows: list[Observed], deaf: Deaf) -> Observed | None:
+def _asked(history: History, group: str) -> dict[str, Polls]:
+    """Node → its polls of this group, by the moment of the question."""
+    table = columns(history)
+    words, polls = table.words, table.observed
+    mine = polls.group == words.code(group)
+    return {
+        words.words[code]: Polls(table, np.flatnonzero(mine & (polls.node == code)), by="lo")
+        for code in np.unique(polls.node[mine]).tolist()
+    }
+
+
+def _led_at(rows: Polls, deaf: Deaf) -> Observed | None:
     """The last poll answered before the stretch, if it says LEADER; else the first within it that does."""
-    before = [row for row in rows if row.span.hi <= deaf.lo]
-    if before and before[-1].leads:
-        return before[-1]
-    return next((row for row in rows if row.span.lo >= deaf.lo and row.span.hi < deaf.hi and row.leads), None)
+    before = next((row for row in rows.last_until(deaf.lo) if row.span.hi <= deaf.lo), None)
+    if before is not None and before.leads:
+        return before
+    return next((row for row in rows.within(deaf.lo, deaf.hi) if row.span.hi < deaf.hi and row.leads), None)
 
 
 def _clings(history: History, promise: Promise, deaf: Deaf, claim: Observed, still: list[Observed]) -> Finding:

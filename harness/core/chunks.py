@@ -31,14 +31,13 @@ from dethrone.harness.core.columns import (
 )
 from dethrone.harness.core.errors import HistoryError
 from dethrone.harness.core.events import Event, Invoke, Observed, Return, Traced
-from dethrone.harness.core.op_columns import Asked, Returned, asked_of, returned_of
+from dethrone.harness.core.op_columns import Asked, Returned, Values, asked_of, returned_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 E = TypeVar("E", bound=Event)
 _OWN_ORDER = attrgetter("incarnation", "n")
-_SEQ = attrgetter("seq")
 _SHORT_MAX = 2**31 - 1
 
 
@@ -224,7 +223,8 @@ class RowChunk:
     def __init__(self, batch: pa.RecordBatch) -> None:
         self._batch = batch
         self._made: dict[type, Sequence[Any]] = {}
-        self._by_name: dict[str, list[Traced]] = {}
+        self._traced: dict[int, Traced] = {}
+        """Place in ``table`` → what was made of it: several views keep the same events."""
 
     def without(self, kinds: Collection[type[Event]]) -> Mapping[type, Sequence[Any]]:
         """See ``Chunk``."""
@@ -245,20 +245,16 @@ class RowChunk:
 
     def traced(self, names: Collection[str]) -> Sequence[Traced]:
         """See ``Chunk``."""
-        fresh = [name for name in names if name not in self._by_name]
-        if fresh:
-            for name in fresh:
-                self._by_name[name] = []
-            for event in self._events(np.flatnonzero(self._named(fresh) & self._all_traced), rows.TRACED):
-                self._by_name[event.name].append(event)
-        parts = [self._by_name[name] for name in names if self._by_name[name]]
-        if len(parts) < 2:
-            return parts[0] if parts else ()
-        return sorted((event for part in parts for event in part), key=_SEQ)
+        return self.traced_at(np.flatnonzero(self._named(names)[self._traced_rows]))
 
     def traced_at(self, places: Ints) -> Sequence[Traced]:
         """See ``Chunk``."""
-        return self._events(np.flatnonzero(self._all_traced)[places], rows.TRACED)
+        wanted = places.tolist()
+        fresh = [place for place in dict.fromkeys(wanted) if place not in self._traced]
+        if fresh:
+            made = self._events(self._traced_rows[fresh], rows.TRACED)
+            self._traced.update(zip(fresh, made, strict=True))
+        return [self._traced[place] for place in wanted]
 
     def notes(self, names: Collection[str], indexed: Collection[str]) -> Iterator[Note]:
         """See ``Chunk``."""
@@ -339,7 +335,7 @@ class RowChunk:
             process=self._numbers("process", mask),
             f=self._codes("name", mask, words),
             target=self._codes("node", mask, words),
-            values=lambda: _decoded(rest, rows.value_asked),
+            values=_values(rest, rows.value_asked),
         )
 
     def returned(self, words: Dictionary) -> Returned:
@@ -352,7 +348,7 @@ class RowChunk:
             op=self._numbers("op", mask),
             status=self._codes("status", mask, words),
             node=self._codes("node", mask, words),
-            values=lambda: _decoded(rest, rows.value_returned),
+            values=_values(rest, rows.value_returned),
         )
 
     @property
@@ -364,6 +360,11 @@ class RowChunk:
     @cached_property
     def _all_traced(self) -> Bools:
         return self._is("type", "traced")
+
+    @cached_property
+    def _traced_rows(self) -> Ints:
+        """Place in ``table`` → row."""
+        return np.flatnonzero(self._all_traced)
 
     def _is(self, column: str, word: str) -> Bools:
         coded = self._batch.column(column)
@@ -416,9 +417,22 @@ def decoded() -> Iterator[None]:
         raise HistoryError(f"a row is not an event: {error}") from error
 
 
-def _decoded(rest: Any, decode: Callable[[str], Any]) -> list[Any]:
-    with decoded():
-        return list(map(decode, rest.to_pylist()))
+def _values(rest: Any, decode: Callable[[str], Any]) -> Values:
+    """Of these texts the values. They wait compressed: there is one an operation, and few are ever looked at."""
+    import pyarrow as pa
+
+    sink = pa.BufferOutputStream()
+    batch = pa.record_batch({"rest": rest})
+    with pa.ipc.new_stream(sink, batch.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as stream:
+        stream.write_batch(batch)
+    packed = sink.getvalue()
+
+    def values(places: Ints | None) -> list[Any]:
+        texts = pa.ipc.open_stream(packed).read_next_batch().column("rest")
+        with decoded():
+            return list(map(decode, (texts if places is None else texts.take(_indices(places))).to_pylist()))
+
+    return values
 
 
 def _indices(places: Ints) -> Any:

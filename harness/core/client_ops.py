@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,9 +19,13 @@ from dethrone.harness.core.chunks import Chunk
 from dethrone.harness.core.columns import Bools, Codes, Dictionary, Ints
 from dethrone.harness.core.errors import HistoryError
 from dethrone.harness.core.history import View
-from dethrone.harness.core.op_columns import Asked, Returned
+from dethrone.harness.core.op_columns import Asked, Returned, Values
 from dethrone.harness.core.shown import Reader, is_record
 
+BATCH_OPS = 65_536
+"""Operations with their values that are in memory at once, where a checker judges object by object."""
+READING = frozenset({"read", "poll"})
+"""Operations whose value is the object that they are about; that of any other is a pair of it and the rest."""
 NONE = -1
 """Of a number that is not there: the operation did not return."""
 
@@ -43,6 +48,19 @@ class Op(NamedTuple):
     shown: Any
 
 
+class Part(NamedTuple):
+    """The values of operations that were asked next to each other, and those of the returns that came in between.
+
+    ``first``, ``size``: which operations; ``seq``: of which returns.
+    """
+
+    first: int
+    size: int
+    asked: Values
+    seq: Ints
+    returned: Values
+
+
 @dataclass(frozen=True, eq=False)
 class Ops:
     """One number a field and operation; ``f``, ``group``, ``target``, ``status``, ``node`` are codes of ``words``."""
@@ -58,7 +76,7 @@ class Ops:
     back_t: Ints
     status: Codes
     node: Codes
-    parts: Sequence[tuple[Asked, Returned]]
+    parts: Sequence[Part]
 
     def __len__(self) -> int:
         return len(self.seq)
@@ -73,9 +91,34 @@ class Ops:
         found: Bools = self.status == self.words.code("ok")
         return found
 
-    def rows(self, functions: Collection[str]) -> Iterator[Op]:
-        """Those that do one of these, with their values."""
+    def batches(self, functions: Collection[str]) -> Iterator[Bools | None]:
+        """Of the operations that do one of these all that are about some objects, for ``rows``; in the order in which
+        the objects appear. No batch has more than BATCH_OPS of them, unless one object has. None: all at once."""
         wanted = self.are(functions)
+        if int(wanted.sum()) <= BATCH_OPS:
+            yield None
+            return
+        objects = self._objects
+        ends = np.cumsum(np.bincount(objects[wanted]))
+        first = done = 0
+        while first < len(ends):
+            end = max(first + 1, int(np.searchsorted(ends, done + BATCH_OPS, side="right")))
+            yield (objects >= first) & (objects < end)
+            first, done = end, int(ends[end - 1])
+
+    @cached_property
+    def _objects(self) -> Codes:
+        """Of each operation the object that it is about, by its name alone."""
+        names, words = Dictionary(), self.words.words
+        parts = []
+        for part in self.parts:
+            functions = (words[code] for code in self.f[part.first : part.first + part.size].tolist())
+            parts.append(names.coded(list(map(_name, functions, part.asked(None)))))
+        return np.concatenate(parts)
+
+    def rows(self, functions: Collection[str], among: Bools | None = None) -> Iterator[Op]:
+        """Those that do one of these, with their values; ``among``: a batch of theirs."""
+        wanted = self.are(functions) if among is None else self.are(functions) & among
         if not wanted.any():
             return
         reader = Reader()
@@ -83,27 +126,33 @@ class Ops:
         """``seq`` of a return → what it is about, and whether it is wanted."""
         shown: dict[int, Any] = {}
         waiting: deque[tuple[int, Any]] = deque()
-        first = 0
-        for asked, returned in self.parts:
-            here = slice(first, first + len(asked.seq))
-            groups = map(self.words.word, self.group[here].tolist())
-            rows = zip(asked.values(), self.back[here].tolist(), groups, wanted[here].tolist(), strict=True)
-            for place, (value, back, group, mine) in enumerate(rows, first):
+        for part in self.parts:
+            here = np.arange(part.first, part.first + part.size)
+            places = here if among is None else here[among[here]]
+            groups = map(self.words.word, self.group[places].tolist())
+            values = part.asked(None if among is None else places - part.first) if len(places) else ()
+            rows = zip(
+                places.tolist(), values, self.back[places].tolist(), groups, wanted[places].tolist(), strict=True
+            )
+            for place, value, back, group, mine in rows:
                 if back != NONE:
                     about[back] = (group or "", repr(value)), mine
                 if mine:
                     waiting.append((place, value))
-            for seq, value in zip(returned.seq.tolist(), returned.values(), strict=True):
+            backs = (
+                None if among is None else np.flatnonzero(np.isin(part.seq, np.fromiter(about, np.int64, len(about))))
+            )
+            seqs = part.seq if backs is None else part.seq[backs]
+            for seq, value in zip(seqs.tolist(), part.returned(backs) if len(seqs) else (), strict=True):
                 key, mine = about.pop(seq, (None, False))
                 read = _read(reader, key, value) if key is not None and is_record(value) else value
                 if mine:
                     shown[seq] = read
-            last = int(returned.seq[-1]) if len(returned.seq) else NONE
+            last = int(part.seq[-1]) if len(part.seq) else NONE
             ready = []
             while waiting and self.back[waiting[0][0]] <= last:
                 ready.append(waiting.popleft())
             yield from self._made(ready, shown)
-            first = here.stop
         yield from self._made(waiting, shown)
 
     def _made(self, waiting: Iterable[tuple[int, Any]], shown: dict[int, Any]) -> Iterator[Op]:
@@ -136,6 +185,18 @@ def _read(reader: Reader, key: tuple[str, str], record: Any) -> Any:
         return reader.read(key, record)
     except HistoryError as error:
         return error
+
+
+def object_of(f: str, value: Any) -> tuple[Any, Any] | None:
+    """The object that an operation of a run of ours is about, and what is left of its value; None: it names none."""
+    if f in READING:
+        return value, None
+    return tuple(value) if isinstance(value, list | tuple) and len(value) == 2 else None
+
+
+def _name(f: str, value: Any) -> str:
+    about = object_of(f, value)
+    return str(None if about is None else list(about[0]) if isinstance(about[0], tuple) else about[0])
 
 
 class _Ops:
@@ -177,7 +238,10 @@ class _Ops:
             back_t=of("t"),
             status=of("status"),
             node=of("node"),
-            parts=self._parts,
+            parts=[
+                Part(int(end) - len(one.seq), len(one.seq), one.values, other.seq, other.values)
+                for end, (one, other) in zip(np.cumsum([len(one.seq) for one in asked]), self._parts, strict=True)
+            ],
             **columns,
         )
 

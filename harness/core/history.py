@@ -185,10 +185,20 @@ class Reading:
         self.damage: str | None = None
         self.begin: Begin | None = None
         self.end: End | None = None
-        self._line = 0
+        self._line = self._first = 0
         self._digest = LineDigest()
         self._flat = hashlib.blake2b(digest_size=16)
         """The digest of all lines, as up to version 0.2."""
+
+    @classmethod
+    def behind(cls, begin: Begin, count: int, blocks: Iterable[str], where: str = "") -> Reading:
+        """Read on behind the first ``count`` events, which are sound and whose blocks have these digests."""
+        reading = cls(where)
+        reading.begin, reading.count = begin, count
+        reading._line = reading._first = count
+        for block in blocks:
+            reading._digest.block(block)
+        return reading
 
     def lines(self, lines: Iterable[bytes]) -> Iterator[Any]:
         """The events of these lines, each with its line end."""
@@ -252,7 +262,7 @@ class Reading:
             return self._damaged("events after the end record (two histories in one file?)")
         if event.seq != self.count:
             return self._damaged(f"seq {event.seq} where {self.count} was expected (reordered or missing lines)")
-        if self.count >= MAX_EVENTS:
+        if self.count - self._first >= MAX_EVENTS:
             return self._damaged(f"more than {MAX_EVENTS} events; the rest was not read")
         if type(event) is End:
             if event.count != self.count or event.digest not in (self._digest.value(), self._flat.hexdigest()):

@@ -12,6 +12,7 @@ writing down (``history_writer``), columns (``parquet``).
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import re
 import sys
@@ -24,7 +25,7 @@ from dethrone.harness.core.errors import HistoryError
 from dethrone.harness.core.events import End
 from dethrone.harness.core.files import open_regular
 from dethrone.harness.core.history import BLOCK_EVENTS, History, LineDigest, Reading, decode_line, line_of
-from dethrone.harness.core.long_history import LongHistory, Part, are_whole
+from dethrone.harness.core.long_history import LongHistory, Part, begin_of, blocks_of, ended, of_columns
 
 SEGMENT_EVENTS = BLOCK_EVENTS
 """Events of a segment; the last one has the ``end`` record besides."""
@@ -93,26 +94,31 @@ def read_history(path: Path) -> History:
 
 
 def _long(path: Path) -> LongHistory | None:
-    """The history as it is on disk, if it is in columns, at least in part, and whole."""
+    """The history as it is on disk, if it is in columns but for its last segments, and nothing in it is damaged."""
     found = segments(path) if path.is_dir() else []
-    if len(found) < 2 or not found[0].sealed:
+    sealed = list(itertools.takewhile(lambda segment: segment.sealed, found))
+    if len(found) < 2 or not sealed:
         return None
+    paths = [segment.path for segment in sealed]
     try:
-        parts = [part for segment in found if (part := _part(segment)) is not None]
-        whole = len(parts) == len(found) and are_whole(parts)
+        if len(sealed) == len(found) and (whole := of_columns(paths, lambda: _in_memory(path))) is not None:
+            return whole
+        parts = blocks_of(paths)
+        begin = begin_of(parts) if parts else None
+        if begin is None or ended(parts):
+            return None
+        reading = Reading.behind(begin, sum(part.size for part in parts), [part.lines for part in parts], str(path))
+        for segment in found[len(sealed) :]:
+            if segment.sealed or segment.first != reading.count or reading.count % BLOCK_EVENTS:
+                return None
+            first = reading.count
+            events = list(_of_file(segment.path, reading))
+            if events:
+                parts.append(Part(first, len(events), events, ""))
+        reading.close()
     except (HistoryError, OSError):  # which reading event by event describes
         return None
-    return LongHistory(parts, lambda: _in_memory(path)) if whole else None
-
-
-def _part(segment: Segment) -> Part | None:
-    if segment.sealed:
-        block = parquet.block_of(segment.path, segment.first)
-        return None if block is None else Part(segment.first, block.rows, segment.path, block.lines, block.groups)
-    with open_regular(segment.path) as file:
-        lines = list(_lines(file))
-    events = [decode_line(line) for line in lines]
-    return Part(segment.first, len(events), events, _digest(lines, events))
+    return LongHistory(parts, lambda: _in_memory(path), damage=reading.damage)
 
 
 def _digest(lines: Sequence[bytes], events: Sequence[Any]) -> str:

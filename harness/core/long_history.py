@@ -1,9 +1,9 @@
 """A history that is too long for memory: read part by part, at each request.
 
-Guarantees: it is the same history as the one in memory, event by event; whole, since its count and digest fit its
-``end`` record, and page checksums are verified while it is read. What cannot be read so is read into memory: a history
-without its end, with damage, of an older form, or in which a node's trace is out of order. Rare kinds of events stay in
-memory; the others are read again when they are asked for.
+Guarantees: it is the same history as the one in memory, event by event, and whole: its count and digest fit its ``end``
+record. Of a run that was killed it is all that was written, and not complete. Page checksums are verified while it is
+read. What cannot be read so is read into memory: a history with a damaged segment, of an older form, or in which a
+node's trace is out of order. Rare kinds of events stay in memory; the others are read again when they are asked for.
 """
 
 from __future__ import annotations
@@ -77,8 +77,8 @@ _rare: View[dict[type, list[Any]] | None] = View(_Rare)
 class LongHistory(History):
     """See the module. ``slowly`` reads it into memory."""
 
-    def __init__(self, parts: Sequence[Part], slowly: Callable[[], History]) -> None:
-        super().__init__(())
+    def __init__(self, parts: Sequence[Part], slowly: Callable[[], History], *, damage: str | None = None) -> None:
+        super().__init__((), damage=damage)
         self._parts = parts
         self._tables: dict[tuple[Path, int], Any] = {}
         """Row groups that single events were read from."""
@@ -88,7 +88,8 @@ class LongHistory(History):
         self._count = parts[-1].first + parts[-1].size
         self._whole: History | None = None
         """The same in memory, once it turned out that it must be there."""
-        self.end = self.at(self._count - 1)
+        last = self.at(self._count - 1)
+        self.end = last if type(last) is End else None
 
     @property
     def events(self) -> Sequence[Any]:
@@ -177,18 +178,49 @@ class LongHistory(History):
         return self._whole
 
 
-def are_whole(parts: Sequence[Part]) -> bool:
-    """Whether these are all events of one history, in blocks, that fit its ``end`` record."""
-    digest, count = LineDigest(), 0
+def of_columns(paths: Sequence[Path], slowly: Callable[[], History]) -> LongHistory | None:
+    """The history in these files, if they are several and all of it. HistoryError: one of them cannot be read."""
+    parts = blocks_of(paths)
+    whole = len(parts) > 1 and begin_of(parts) is not None and ended(parts) and fit(parts)
+    return LongHistory(parts, slowly) if whole else None
+
+
+def blocks_of(paths: Sequence[Path]) -> list[Part]:
+    """These files of columns as parts of one history; none if they do not follow each other."""
+    parts: list[Part] = []
+    first = 0
+    for path in paths:
+        block = parquet.block_of(path, first)
+        if block is None:
+            return []
+        parts.append(Part(first, block.rows, path, block.lines, block.groups))
+        first += block.rows
+    return parts
+
+
+def begin_of(parts: Sequence[Part]) -> Begin | None:
+    """The first record of these parts, if they are consecutive blocks of one history from its beginning on."""
+    count = 0
     for part in parts:
         if part.first != count or part.first % BLOCK_EVENTS or not part.size or not part.lines:
-            return False
-        digest.block(part.lines)
+            return None
         count += part.size
-    begin, end = (_event(part, place) for part, place in ((parts[0], 0), (parts[-1], -1)))
-    if type(begin) is not Begin or begin.schema > SCHEMA or type(end) is not End:
-        return False
-    return bool(end.count == count - 1 and end.digest == digest.value())
+    begin = _event(parts[0], 0)
+    return begin if type(begin) is Begin and begin.schema <= SCHEMA else None
+
+
+def ended(parts: Sequence[Part]) -> bool:
+    """Whether the last event of these is an ``end`` record."""
+    return type(_event(parts[-1], -1)) is End
+
+
+def fit(parts: Sequence[Part]) -> bool:
+    """Whether these blocks fit the ``end`` record that is their last event."""
+    digest = LineDigest()
+    for part in parts:
+        digest.block(part.lines)
+    end = _event(parts[-1], -1)
+    return bool(end.count == sum(part.size for part in parts) - 1 and end.digest == digest.value())
 
 
 def _event(part: Part, place: int) -> Any:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from dethrone.harness.core.columns import Codes, Dictionary, Ints, ints
 from dethrone.harness.core.events import Invoke, Return
 
+Values = Callable[[Ints | None], Sequence[Any]]
+"""The values of the rows at these places; None: of all."""
+
 
 @dataclass(frozen=True, eq=False)
 class Asked:
-    """Invocations. ``values``: of each the value."""
+    """Invocations."""
 
     seq: Ints
     t: Ints
@@ -21,19 +24,19 @@ class Asked:
     process: Ints
     f: Codes
     target: Codes
-    values: Callable[[], Sequence[Any]]
+    values: Values
 
 
 @dataclass(frozen=True, eq=False)
 class Returned:
-    """Returns. ``values``: of each the value."""
+    """Returns."""
 
     seq: Ints
     t: Ints
     op: Ints
     status: Codes
     node: Codes
-    values: Callable[[], Sequence[Any]]
+    values: Values
 
 
 def asked_of(rows: Sequence[Invoke], words: Dictionary) -> Asked:
@@ -46,7 +49,7 @@ def asked_of(rows: Sequence[Invoke], words: Dictionary) -> Asked:
         process=ints([row.process for row in rows]),
         f=words.coded([row.f for row in rows]),
         target=words.coded([row.target for row in rows]),
-        values=lambda: [row.value for row in rows],
+        values=lambda places: [rows[place].value for place in _places(places, rows)],
     )
 
 
@@ -58,5 +61,9 @@ def returned_of(rows: Sequence[Return], words: Dictionary) -> Returned:
         op=ints([row.op for row in rows]),
         status=words.coded([row.status for row in rows]),
         node=words.coded([row.node for row in rows]),
-        values=lambda: [row.value for row in rows],
+        values=lambda places: [rows[place].value for place in _places(places, rows)],
     )
+
+
+def _places(places: Ints | None, rows: Sequence[Any]) -> Iterable[int]:
+    return range(len(rows)) if places is None else places.tolist()

@@ -21,6 +21,7 @@ from dethrone.harness.core.errors import HistoryError
 from dethrone.harness.core.shown import Shown
 
 if TYPE_CHECKING:
+    from dethrone.harness.core.columns import Bools
     from dethrone.harness.core.history import History
 
 NEVER = 2**62
@@ -103,11 +104,14 @@ class ModelOptions(msgspec.Struct, frozen=True, kw_only=True):
     elapsed: Callable[[], Ns] | None = None
 
 
-def of_history(history: History, functions: Iterable[str]) -> Operations:
-    """The operations of a run of ours whose ``f`` is one of these; places are ``seq``, keys stay in the values."""
+def of_history(history: History, functions: Iterable[str], among: Bools | None = None) -> Operations:
+    """The operations of a run of ours whose ``f`` is one of these; places are ``seq``, keys stay in the values.
+
+    ``among``: those of a batch (``Ops.batches``) only.
+    """
     doubts = [] if history.complete else [f"the history is not complete: {history.damage or 'it has no end record'}"]
     rows = []
-    for op in client_ops(history).rows(frozenset(functions)):
+    for op in client_ops(history).rows(frozenset(functions), among):
         if isinstance(op.shown, HistoryError):
             doubts.append(misfit(op))
         rows.append(_row(op))

@@ -125,7 +125,7 @@ def block_of(path: Path, first: int) -> Block | None:
         metadata = file.schema_arrow.metadata or {}
         if _damage(metadata, str(path)) is not None:
             return None
-        seq = file.read(columns=["seq"]).column("seq").to_numpy()
+        seq = file.read(columns=["seq"], use_threads=False).column("seq").to_numpy()
         if not np.array_equal(seq, np.arange(first, first + len(seq))):
             return None
         sizes = [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)]

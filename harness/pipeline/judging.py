@@ -8,20 +8,23 @@ that is incomplete, or contains trouble, never passes (the row ``history``). Out
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from dethrone.harness.core import parquet
-from dethrone.harness.core.errors import HarnessError
+from dethrone.harness.core.errors import HarnessError, HistoryError
 from dethrone.harness.core.history import History
 from dethrone.harness.core.interfaces import Checker
+from dethrone.harness.core.long_history import of_columns
 from dethrone.harness.core.plan import Plan
 from dethrone.harness.core.verdict import Verdict
 from dethrone.harness.engine.run.garbage_collection import no_garbage
-from dethrone.harness.engine.run.judge import judge
+from dethrone.harness.engine.run.judge import judge, prepare
 from dethrone.harness.pipeline.corpus import as_json
 
 HISTORY = "history"
@@ -55,7 +58,7 @@ def judge_job(sources: Callable[[], Sequence[Any]], job: Job, checkers: Mapping[
     """Read and judge one run. ``sources`` opens its events: paths, or files, in their order."""
     with no_garbage():
         try:
-            history = parquet.history_of(*sources(), where=job.path)
+            history = _history(sources, job.path)
             plan = msgspec.json.decode(job.plan, type=Plan)
             asked = {name: checkers[name] for name in job.checkers if name != HISTORY}
             verdicts = list(_verdicts(history, plan, asked, with_history=HISTORY in job.checkers))
@@ -65,6 +68,21 @@ def judge_job(sources: Callable[[], Sequence[Any]], job: Job, checkers: Mapping[
         except MemoryError:
             return unsettled(job, "too little memory to judge it", checkers)
         return _rows(job, history, verdicts)
+
+
+def _history(sources: Callable[[], Sequence[Any]], where: str) -> History:
+    """A long one stays on disk, if that is a disk of this machine."""
+    found = sources()
+
+    def slowly() -> History:
+        return parquet.history_of(*sources(), where=where)
+
+    if all(isinstance(source, str) for source in found):
+        with contextlib.suppress(HistoryError, OSError):  # which reading event by event describes
+            long = of_columns([Path(source) for source in found], slowly)
+            if long is not None:
+                return long
+    return slowly()
 
 
 def unsettled(job: Job, why: str, checkers: Mapping[str, Checker]) -> Told:
@@ -82,6 +100,7 @@ def _verdicts(
     history: History, plan: Plan, checkers: Mapping[str, Checker], *, with_history: bool
 ) -> Iterator[tuple[Verdict, int]]:
     """Each verdict, and how long it took in ns."""
+    prepare(history, plan, checkers)
     if with_history:
         yield _on_history(history, plan), 0
     for name, checker in checkers.items():

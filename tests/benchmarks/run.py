@@ -23,6 +23,7 @@ BENCHES = (
     "bench_corpus",
     "bench_engines",
     "bench_reports",
+    "bench_long --hours 0.25",
 )
 
 

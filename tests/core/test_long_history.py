@@ -7,40 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from dethrone.harness.core import history_files, store
-from dethrone.harness.core.clock import SECOND
+from dethrone.harness.core import client_ops, history_files, store
 from dethrone.harness.core.events import Begin, End, Invoke, Mark, NodeProcess, Observed, Return, Traced
 from dethrone.harness.core.history import BLOCK_EVENTS, History
-from dethrone.harness.core.history_files import read_history, seal
+from dethrone.harness.core.history_files import read_history
 from dethrone.harness.core.long_history import LongHistory
 from dethrone.harness.core.plan import Plan
 from dethrone.harness.engine.run.judge import judge
-from dethrone.harness.engine.run.listener import Silence
-from dethrone.harness.engine.run.options import RunOptions
-from dethrone.harness.engine.run.planning import draft
-from dethrone.harness.engine.run.virtual_run import VirtualRun
+from tests.long_runs import simulated
 
 pytestmark = pytest.mark.slow
-
-
-def simulated(place: Path, *, variant: str | None = None) -> tuple[Path, Plan]:
-    """A run directory with a history of more than a block, as a run leaves it."""
-    options = RunOptions(
-        system="raft",
-        backend="sim",
-        seed=3,
-        time_limit_ns=75 * SECOND,
-        rate_per_s=60,
-        variant=variant,
-        faults=("partition", "kill", "pause", "clock"),
-        stop_at_first_failure=False,
-    )
-    drafted = draft(options, seed=3)
-    place.mkdir()
-    run = VirtualRun(options, drafted, place, Silence(), run_id="long", checkers={})
-    run.direct()
-    seal(place / store.HISTORY, ended=True)
-    return place / store.HISTORY, drafted.plan
 
 
 @pytest.fixture(scope="module")
@@ -83,6 +59,19 @@ def test_verdicts_and_findings_on_a_long_history_are_those_on_the_one_in_memory(
     assert found.outcome == ("pass" if variant is None else "fail")
 
 
+@pytest.mark.parametrize("variant", [None, "45-acks-after-local-append"])
+def test_operations_that_are_judged_in_batches_of_objects_lead_to_the_same_verdicts(
+    variant, sound, tmp_path, monkeypatch
+):
+    place, plan = sound if variant is None else simulated(tmp_path / "run", variant=variant)
+    expected = judge(in_memory(place), plan)
+    monkeypatch.setattr(client_ops, "BATCH_OPS", 300)
+    long = read_history(place)
+    assert len(list(client_ops.client_ops(long).batches({"append", "read"}))) > 3
+    assert judge(long, plan) == expected
+    assert judge(in_memory(place), plan) == expected
+
+
 def test_a_segment_that_is_not_sealed_yet_is_a_part_of_it(copied, sound):
     last = max(copied.iterdir())
     events = list(in_memory(sound[0]))[BLOCK_EVENTS:]
@@ -92,6 +81,30 @@ def test_a_segment_that_is_not_sealed_yet_is_a_part_of_it(copied, sound):
     long = read_history(copied)
     assert isinstance(long, LongHistory)
     assert list(long) == list(in_memory(sound[0]))
+
+
+@pytest.mark.parametrize("cut", [0, 10])
+def test_what_a_killed_run_left_is_read_from_disk_up_to_there_and_is_not_complete(cut, copied, sound):
+    last = max(copied.iterdir())
+    events = list(in_memory(sound[0]))[BLOCK_EVENTS:-500]
+    last.unlink()
+    lines = b"".join(map(history_files.line_of, events))
+    last.with_suffix(".jsonl").write_bytes(lines[: len(lines) - cut])
+    long, whole = read_history(copied), in_memory(copied)
+    assert isinstance(long, LongHistory)
+    assert list(long) == list(whole)
+    assert (long.complete, long.end, long.damage) == (False, None, whole.damage)
+    assert judge(long, sound[1]) == judge(whole, sound[1])
+
+
+def test_segments_that_a_killed_run_had_sealed_all_are_its_history(copied, sound):
+    max(copied.iterdir()).unlink()
+    shutil.copytree(copied, again := copied.with_name("again"))
+    (again / f"{BLOCK_EVENTS:012d}.jsonl").touch()
+    long = read_history(again)
+    assert isinstance(long, LongHistory)
+    assert list(long) == list(in_memory(sound[0]))[:BLOCK_EVENTS]
+    assert long.damage == in_memory(copied).damage
 
 
 def test_a_byte_that_changes_after_it_was_opened_is_found_while_it_is_read(copied, sound):

@@ -63,9 +63,12 @@ def set_commit(n: Node, index: int) -> None:
                 members = {"voters": list(config.voters), "learners": list(config.learners)}
                 n.note("config", {"what": "committed", "index": at, **members})
     lead = n.leading
-    end = min(index, n.log.end)
-    while n.applied < end:
-        _apply(n, lead, n.applied + 1)
+    first, end = n.applied + 1, min(index, n.log.end)
+    if first <= end:
+        several = {"from": first} if first < end else {}
+        n.note("apply", {**several, "index": end, "digest": n.log.digests[end - 1]})
+    for at in range(first, end + 1):
+        _apply(n, lead, at)
     if lead is None:
         return
     if not lead.own_term_committed and index >= lead.own_first:
@@ -81,7 +84,6 @@ def _apply(n: Node, lead: Leading | None, index: int) -> None:
     entry = n.log.entries[index - 1]
     result = n.machine.apply(index, entry.command, n.mono)
     n.applied = index
-    n.note("apply", {"index": index, "digest": n.log.digests[index - 1]})
     if lead is None:
         return
     request = lead.writes.pop(index, None)

@@ -50,9 +50,7 @@ def watching(checkers: Mapping[str, Checker], plan: Plan) -> list[Watcher]:
 def judge(history: History, plan: Plan, checkers: Mapping[str, Checker] | None = None) -> Judgement:
     """The verdicts of all checkers and what they come to."""
     checkers = load_checkers() if checkers is None else checkers
-    history.prepare(
-        view for name, checker in checkers.items() if plan.promise.owes(name) for view in getattr(checker, "views", ())
-    )
+    prepare(history, plan, checkers)
     verdicts = tuple(
         signed(_judge_one(name, checkers[name], history, plan), history, plan) for name in sorted(checkers)
     )
@@ -70,6 +68,13 @@ def judge(history: History, plan: Plan, checkers: Mapping[str, Checker] | None =
         trouble=trouble,
         host_noise=_only_noise(outcome, verdicts),
         damage=damage,
+    )
+
+
+def prepare(history: History, plan: Plan, checkers: Mapping[str, Checker]) -> None:
+    """Read the history once for all of these checkers; also where they judge one by one afterwards."""
+    history.prepare(
+        view for name, checker in checkers.items() if plan.promise.owes(name) for view in getattr(checker, "views", ())
     )
 
 
