@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
 import docker
 
@@ -30,6 +31,7 @@ from dethrone.clusters.docker.ship import ship
 from dethrone.harness.core.clock import Ns
 from dethrone.harness.core.errors import ClusterError
 from dethrone.harness.core.interfaces import (
+    USUAL_CAPABILITIES,
     Available,
     BackendTraits,
     DeploySpec,
@@ -37,8 +39,10 @@ from dethrone.harness.core.interfaces import (
     HostNews,
     Owned,
 )
-from dethrone.harness.core.interfaces.backend import USUAL_CAPABILITIES
 
+FUSE = Path("/dev/fuse")
+OF_MOUNTS = frozenset({"disks", "power"})
+"""What a host can do whose agent may mount."""
 SOCKET = "/run/dethrone-agent/agent.sock"
 """Where the agent listens inside a container: not in a directory of the node's."""
 
@@ -59,9 +63,11 @@ class DockerBackend(confirm.AgentBackend):
 
     @property
     def traits(self) -> BackendTraits:
-        """Hosts of our own: the defaults, but for a vDSO that cannot be changed (of the kernel here, as a rule)."""
+        """Hosts of our own: the defaults, without a vDSO that cannot be changed (of the kernel here, as a rule), and with
+        disks that fail where the kernel has FUSE."""
+        able = OF_MOUNTS if FUSE.exists() else frozenset[str]()
         without = {"vdso"} if why_no_vdso() else set[str]()
-        return BackendTraits(memory_dir=f"{MEMORY}/data", capabilities=USUAL_CAPABILITIES - without)
+        return BackendTraits(memory_dir=f"{MEMORY}/data", capabilities=(USUAL_CAPABILITIES | able) - without)
 
     def available(self) -> Available:
         """Whether an engine answers this user."""
@@ -106,6 +112,7 @@ class DockerBackend(confirm.AgentBackend):
                     state_dir=spec.state_dir,
                     memory_bytes=spec.memory_bytes,
                     pids=spec.pids,
+                    mounts=bool(spec.needs & OF_MOUNTS),
                 )
                 host = meet(
                     client,

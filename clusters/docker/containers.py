@@ -54,9 +54,14 @@ def start_box(
     state_dir: str,
     memory_bytes: int | None = None,
     pids: int | None = None,
+    mounts: bool = False,
 ) -> str:
-    """Make and start one container; its id. ``names``: every node and its address, for the hosts file."""
+    """Make and start one container; its id. ``names``: every node and its address, for the hosts file.
+
+    ``mounts``: its agent may serve the node's data directory, which takes more rights; the node has none of them.
+    """
     api = client.api
+    more = {"devices": ["/dev/fuse"], "security_opt": ["apparmor=unconfined"]} if mounts else {}
     with explained("starting a host", where=box.node):
         made = api.create_container(
             image,
@@ -68,7 +73,8 @@ def start_box(
             labels={OWNER: "run", RUN: run_id, STATE: state_dir, NODE: box.node},
             host_config=api.create_host_config(
                 network_mode=network.name,
-                cap_add=["NET_ADMIN"],
+                cap_add=["NET_ADMIN", *(["SYS_ADMIN"] if mounts else [])],
+                **more,
                 mem_limit=memory_bytes or MEMORY_BYTES,
                 memswap_limit=memory_bytes or MEMORY_BYTES,  # of memory and swap together: no swap
                 pids_limit=pids or PIDS,

@@ -52,6 +52,10 @@ from dethrone.harness.core.ledger import state_dir
 MEET_LIMIT_S = 20.0
 """How long a host that has just come up may take to answer."""
 
+FUSE = Path("/dev/fuse")
+OF_MOUNTS = frozenset({"disks", "power"})
+"""What a host can do whose agent may mount: made by root, for only root can make it a device."""
+
 _AGENT = "dethrone.clusters.agent"
 """The package that hosts see as the agent alone."""
 _SOCKET = "agent.sock"
@@ -267,13 +271,15 @@ def _plan(
     files[f"{LIB}/{_AGENT.replace('.', '/')}"] = str(place / labels.SWITCH / "code")
     for path in programs:
         (box / "programs" / Path(path).name).touch()
+    mounts = bool(spec.needs & OF_MOUNTS)
     agent = [sys.executable, "-S", "-m", f"{_AGENT}.agent", "serve", "--socket", f"{AGENT_DIR}/{_SOCKET}"]
     return {
         "kind": "host",
         "name": node,
         "root": str(box / "root"),
         "log": str(box / _LOG),
-        "steps": steps(machine, box=str(box), programs=programs, files=files, shown=spec.shown),
+        "steps": steps(machine, box=str(box), programs=programs, files=files, shown=spec.shown, mounts=mounts),
+        "mounts": mounts,
         "ids": ids,
         "argv": [*agent, "--run", spec.run_id, "--node-user", str(node_user)],
         "env": {**_environment(spec, node), "PYTHONPATH": LIB},
@@ -358,7 +364,7 @@ def _enter() -> None:
 
 def _capabilities() -> frozenset[str]:
     """What the faults need that this machine's tools can do."""
-    able = {"signals", "commands"}
+    able = {"signals", "files", "commands"}
     if _queues():
         able.add("links")
     if shutil.which("iptables-save", path=_path()) is not None:
@@ -367,6 +373,8 @@ def _capabilities() -> frozenset[str]:
         able.add("faketime")
     if not why_no_vdso():
         able.add("vdso")
+    if FUSE.exists() and os.geteuid() == 0 and not rootless.is_inside():
+        able |= OF_MOUNTS
     return frozenset(able)
 
 

@@ -25,6 +25,7 @@ import os
 import platform
 import signal
 import socket
+import stat
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -43,6 +44,8 @@ PR_CAPBSET_DROP, PR_SET_NO_NEW_PRIVS = 24, 38
 KEPT = frozenset({0, 1, 3, 4, 5, 6, 7, 8, 10, 12, 13, 18})
 """Capabilities of a host: chown, dac_override, fowner, fsetid, kill, setgid, setuid, setpcap, net_bind_service,
 net_admin, net_raw and sys_chroot (linux/capability.h)."""
+OF_MOUNTS = frozenset({21})
+"""sys_admin, for a host whose agent serves its node's data directory."""
 CAPABILITIES_MAX = 64
 
 LINE_MAX = 1 << 20
@@ -102,10 +105,10 @@ def make_read_only(path: str) -> None:
     )
 
 
-def drop_capabilities() -> None:
-    """All that is executed from now on has at most ``KEPT``."""
+def drop_capabilities(more: frozenset[int] = frozenset()) -> None:
+    """All that is executed from now on has at most ``KEPT`` and ``more``."""
     for number in range(CAPABILITIES_MAX):
-        if number not in KEPT and _libc.prctl(PR_CAPBSET_DROP, ctypes.c_ulong(number), 0, 0, 0) != 0:
+        if number not in KEPT | more and _libc.prctl(PR_CAPBSET_DROP, ctypes.c_ulong(number), 0, 0, 0) != 0:
             if ctypes.get_errno() == errno.EINVAL:  # the kernel knows no more of them
                 return
             raise CannotError(f"dropping capability {number}: {os.strerror(ctypes.get_errno())}")
@@ -201,8 +204,21 @@ def _carry_out(root: str, step: Sequence[Any], owner: int) -> None:
             _bind(path, path, read_only=True, owner=owner)
     elif what == "hide":
         _hide(path)
+    elif what == "fuse":
+        _make_fuse(Path(path))
     elif what != "dir":
         raise CannotError(f"no such step: {what}")
+
+
+def _make_fuse(path: Path) -> None:
+    """A device of FUSE that the host may open, even if the one of the machine is for its root alone."""
+    place = path.with_name(".fuse")
+    place.mkdir()
+    mount("tmpfs", str(place), "tmpfs", MS_NOSUID | MS_NOEXEC, "mode=755,size=4k")
+    device = place / "fuse"
+    os.mknod(device, 0o666 | stat.S_IFCHR, Path("/dev/fuse").stat().st_rdev)
+    device.chmod(0o666)
+    path.symlink_to(".fuse/fuse")
 
 
 def _hide(path: str) -> None:
@@ -257,7 +273,9 @@ def be_host(plan: Mapping[str, Any], say: Callable[[Mapping[str, Any]], None], a
     say({"made": True})
     ready = _line()
     run_tool(["ip", "-batch", "-"], "\n".join([*ready["ip"], ""]))
-    drop_capabilities()
+    if plan.get("mounts"):
+        unshare(CLONE_NEWNS)  # mounts are the host's own from now on, as its users are
+    drop_capabilities(OF_MOUNTS if plan.get("mounts") else frozenset())
     gain_nothing()
     null = os.open(os.devnull, os.O_RDONLY)
     for source, target in ((null, 0), (log, 1), (log, 2)):

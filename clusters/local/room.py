@@ -136,10 +136,12 @@ def steps(
     programs: Mapping[str, str],
     files: Mapping[str, str] = {},
     shown: Sequence[str] = (),
+    mounts: bool = False,
 ) -> list[Sequence[object]]:
     """How a host's root directory is put together. ``box``: its directory on disk.
 
     ``files``: files of its own in place of the machine's; ``shown``: what else of the machine the system needs.
+    ``mounts``: its agent serves the node's data directory.
     """
     out: list[Sequence[object]] = []
     for name, target in sorted(machine.top.items()):
@@ -152,6 +154,7 @@ def steps(
     out += [("link", f"/dev/{name}", f"/proc/self/fd{rest}") for name, rest in _STREAMS]
     out += [("tmpfs", "/dev/shm"), ("proc", "/proc"), ("tmpfs", "/tmp"), ("tmpfs", "/var/tmp")]  # noqa: S108
     out += [("link", "/var/run", "/run"), ("dir", "/run/lock")]
+    out += [("fuse", "/dev/fuse")] if mounts else []
     # after the host's own /tmp, which would cover what lies in the machine's
     out += [("show", path, path) for path in (*_needed(machine, programs), *shown) if not _is_shown(path)]
     out += [("hide", path) for path in SECRET]

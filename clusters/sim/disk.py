@@ -9,9 +9,12 @@ nothing per synced byte: each file keeps what its unsynced writes replaced. Out 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import Any, Literal
 
+from dethrone.harness.core.hoststate import Age, Damage
 from dethrone.harness.core.machine import DiskOp, Fsync, Rename, Unlink, Unreadable, Write
 from dethrone.harness.core.rng import Rng
 
@@ -34,9 +37,11 @@ class _Undo:
 
 
 class _File:
-    __slots__ = ("data", "readable", "taken", "undo")
+    __slots__ = ("changed", "data", "readable", "taken", "undo")
 
     def __init__(self) -> None:
+        self.changed = 0
+        """The number of its last write among all of this disk."""
         self.data = bytearray()
         self.undo: list[_Undo] = []
         self.readable = True
@@ -72,9 +77,12 @@ class _File:
 class SimDisk:
     """The data directory of one host."""
 
-    __slots__ = ("_durable", "_names")
+    __slots__ = ("_changes", "_durable", "_names", "older")
 
     def __init__(self) -> None:
+        self.older: Mapping[str, bytes | Unreadable] = {}
+        """What the last process found at its start: what a restore from an old backup brings back."""
+        self._changes = 0
         self._names: dict[str, _File] = {}
         self._durable: dict[str, _File] = {}
         """Directory entries that survive a loss of power."""
@@ -89,6 +97,8 @@ class SimDisk:
         if kind is Write:
             file = self._open(op.path)
             file.write(len(file.data) if op.offset is None else op.offset, op.data, truncate=op.truncate)
+            self._changes += 1
+            file.changed = self._changes
         elif kind is Fsync:
             file = self._open(op.path)
             file.undo.clear()
@@ -139,21 +149,35 @@ class SimDisk:
         self._names.clear()
         self._durable.clear()
 
-    def damage(self, how: Literal["flipped", "truncated", "unreadable"], path: str, rng: Rng) -> str | None:
-        """Damage one file, the one called ``path`` or any; its path, or None where there is nothing to damage."""
-        paths = sorted(name for name, file in self._names.items() if file.data and path in ("", name))
+    def damage(self, how: Damage, path: str, rng: Rng, *, age: Age | None = None) -> str | None:
+        """Damage one file (see ``DiskTrouble``); its path, or None where there is nothing to damage."""
+        full = (name for name, file in self._names.items() if file.data)
+        paths = sorted(name for name in full if not path or fnmatchcase(name, path))
+        older = {name: found for name in paths if isinstance(found := self.older.get(name), bytes)}
+        if how == "stale":
+            paths = [name for name, found in older.items() if found != self._names[name].data]
         if not paths:
             return None
-        chosen = rng.choice(paths)
+        if age is None:
+            chosen = rng.choice(paths)
+        else:
+            by_age = sorted(paths, key=lambda name: self._names[name].changed)
+            chosen = by_age[0 if age == "oldest" else -1]
         file = self._names[chosen]
         if how == "unreadable":
             file.readable = False
-        elif how == "truncated":
-            del file.data[rng.below(len(file.data)) :]
-            file.undo.clear()
-        else:
+        elif how == "removed":
+            del self._names[chosen]
+            self._durable.pop(chosen, None)
+        elif how == "flipped":
             at = rng.below(len(file.data))
             file.data[at] ^= 1 << rng.below(8)
+        else:
+            if how == "stale":
+                file.data[:] = older[chosen]
+            else:
+                del file.data[0 if how == "emptied" else rng.below(len(file.data)) :]
+            file.undo.clear()
         return chosen
 
     # --- small parts ----------------------------------------------------------------------------------------------

@@ -107,6 +107,7 @@ class SimNode(Delivering):
             return
         build = self._build
         image = self.disk.image()
+        self.disk.older = dict(image)
         core: Any
         try:
             core = self._core = build.target.core(

@@ -18,7 +18,7 @@ from dethrone.clusters.sim.links import Timeline
 from dethrone.clusters.sim.settings import Settings
 from dethrone.clusters.sim.timing import Timed
 from dethrone.harness.core.clock import MS, Ns
-from dethrone.harness.core.hoststate import DiskTrouble
+from dethrone.harness.core.hoststate import DAMAGES, DiskTrouble
 from dethrone.harness.core.machine import Disk, DiskDone, Fsync, Rename, Witness
 from dethrone.harness.core.rng import Rng
 from dethrone.harness.core.world import Traces
@@ -168,6 +168,7 @@ class Storing(Timed):
         """What a state's disk trouble does once to the files of a process that is down; which file, if it is one."""
         if trouble.kind == "wiped":
             self.disk.wipe()
-        elif trouble.kind in ("flipped", "truncated", "unreadable"):
-            return self.disk.damage(trouble.kind, trouble.path, self.chance.stream(f"damage-{self.life}"))
+        elif trouble.kind in DAMAGES:
+            chance = self.chance.stream(f"damage-{self.life}")
+            return self.disk.damage(trouble.kind, trouble.path, chance, age=trouble.age or None)
         return None

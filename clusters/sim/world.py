@@ -23,7 +23,7 @@ from dethrone.clusters.sim.node import SimNode
 from dethrone.clusters.sim.settings import read
 from dethrone.clusters.systems.target import TargetSystem
 from dethrone.harness.core.clock import Ns, Span
-from dethrone.harness.core.hoststate import HostState
+from dethrone.harness.core.hoststate import DAMAGES, HostState
 from dethrone.harness.core.interfaces import Evidence, HostNews, NodeSpec, Reading
 from dethrone.harness.core.plan import Plan
 from dethrone.harness.core.rng import Rng
@@ -41,8 +41,6 @@ from dethrone.harness.core.world import (
 
 KILL_INSIDE = (1, 2)
 """How often a kill falls within the effects of a step, if one comes in time."""
-
-DAMAGES = ("wiped", "flipped", "truncated", "unreadable")
 
 
 class _Order:
@@ -270,7 +268,11 @@ class SimWorld:
     def _damage(self, node: SimNode, before: HostState, want: HostState, detail: dict[str, Any]) -> str:
         """Damage is done once, as soon as the process is down. Answers why it was not done, else ""."""
         trouble = want.disk
-        if trouble is None or trouble.kind not in DAMAGES or (before.disk == trouble and before.down is not None):
+        if (
+            trouble is None
+            or trouble.kind not in ("wiped", *DAMAGES)
+            or (before.disk == trouble and before.down is not None)
+        ):
             return ""
         damaged = node.damage(trouble)
         if damaged is None and trouble.kind != "wiped":

@@ -14,12 +14,12 @@ from collections.abc import Mapping, Sequence
 
 from dethrone.clusters.ssh.hosts import HostsFile, SshHost, restart_of
 from dethrone.harness.core.errors import ConfigError
-from dethrone.harness.core.hoststate import HEALTHY, HostState
+from dethrone.harness.core.hoststate import DAMAGES, HEALTHY, HostState
 from dethrone.harness.core.interfaces.faults import Part, declarations, declared
 from dethrone.harness.core.plan import Plan
 from dethrone.harness.core.quorum import minority, quorum
 
-_LOSING = ("torn", "wiped", "flipped", "truncated", "unreadable")
+_LOSING = ("torn", "wiped", *DAMAGES)
 
 
 def chosen(file: HostsFile, nodes: Sequence[str]) -> dict[str, SshHost]:

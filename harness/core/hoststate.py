@@ -8,7 +8,7 @@ of scope: how an agent gets there.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import Literal, get_args
 
 import msgspec
 
@@ -88,18 +88,27 @@ class LinkQuality(msgspec.Struct, frozen=True):
         )
 
 
+Damage = Literal["flipped", "truncated", "unreadable", "emptied", "removed", "stale"]
+"""What is done to one file of a process that is down."""
+DAMAGES: tuple[Damage, ...] = get_args(Damage)
+Age = Literal["newest", "oldest"]
+
+
 class DiskTrouble(msgspec.Struct, frozen=True):
     """What is wrong with the node's data directory.
 
     While the process runs: ``full`` and ``eio`` fail writes and syncs, ``slow`` makes each sync take ``latency_ns``.
     Done once to the files of a process that is down: ``torn`` (the last write that was not synced survives in part;
-    after a loss of power only), ``wiped`` (every file is gone), and, to the file ``path``: ``flipped`` (one bit),
-    ``truncated`` (its end is cut off) and ``unreadable``. ``path`` "": whichever file the run's seed chooses.
+    after a loss of power only), ``wiped`` (every file is gone), and, to one file: ``flipped`` (one bit), ``truncated``
+    (its end is cut off), ``unreadable``, ``emptied``, ``removed`` and ``stale`` (what it held when the process last
+    started, as after a restore from an old backup). ``path``: its name below the data directory, or a pattern
+    (``wal/*``); "": any. ``age``: of these the one that was changed last or first; absent: one that the host chooses.
     """
 
-    kind: Literal["full", "eio", "slow", "torn", "wiped", "flipped", "truncated", "unreadable"]
+    kind: Literal["full", "eio", "slow", "torn", "wiped", Damage]
     latency_ns: Ns = 0
     path: str = ""
+    age: Age | msgspec.UnsetType = msgspec.UNSET
 
 
 class HostCommand(msgspec.Struct, frozen=True, kw_only=True):
@@ -220,9 +229,12 @@ def with_cuts(state: ClusterState, links: frozenset[tuple[str, str]], *, reset: 
 
 
 _HARDNESS: tuple[Signal, ...] = ("SIGTERM", "SIGKILL", "POWER")
-_SEVERITY = ("slow", "full", "eio", "torn", "truncated", "flipped", "unreadable", "wiped")
+_SEVERITY = (
+    *("slow", "full", "eio", "torn"),
+    *("truncated", "flipped", "stale", "unreadable", "emptied", "removed", "wiped"),
+)
 
 
-def _severity(trouble: DiskTrouble) -> tuple[int, Ns, str]:
+def _severity(trouble: DiskTrouble) -> tuple[int, Ns, str, str]:
     """The trouble that leaves less is worse; of two slow disks the slower one."""
-    return _SEVERITY.index(trouble.kind), trouble.latency_ns, trouble.path
+    return _SEVERITY.index(trouble.kind), trouble.latency_ns, trouble.path, trouble.age or ""

@@ -56,6 +56,7 @@ def test_every_draw_is_accepted_resolved_and_changes_its_victims(kind, seed):
         ("wipe", {"path": "x"}),
         ("damage", {"how": "burnt"}),
         ("damage", {"path": 5}),
+        ("damage", {"age": "old"}),
         ("disk", {"how": "slow"}),
         ("disk", {"how": "eio", "latency_ns": 5}),
         ("disk", {"how": "odd"}),

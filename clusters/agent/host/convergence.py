@@ -23,6 +23,8 @@ from dethrone.clusters.agent.host.clocks import (
 )
 from dethrone.clusters.agent.host.commands import Commands, Deed, deeds
 from dethrone.clusters.agent.host.common import SECOND, Refused, now_ns
+from dethrone.clusters.agent.host.damage import DAMAGES
+from dethrone.clusters.agent.host.disks import DISK_WOES
 from dethrone.clusters.agent.host.firewall import CUT, RESET, Firewall, Rule
 from dethrone.clusters.agent.host.node import NodeProcess, Seen
 from dethrone.clusters.agent.host.probes import Probes
@@ -38,7 +40,7 @@ def plan(seen: Seen, want: Mapping[str, Any]) -> list[str]:
     """
     steps = ["rules"]
     if want["down"]:
-        return [*steps, want["down"]] if seen.running else steps
+        return [*steps, want["down"]] if seen.running or want["down"] == "POWER" else steps
     running, stopped = seen.running, seen.stopped
     if not running and seen.wanted:
         steps.append("start")
@@ -104,6 +106,8 @@ class HostKeeper:
         """The last incarnation that reported its clocks."""
         self._last: Mapping[str, Any] = HEALTHY
         """The state that was wanted last."""
+        self._powerless = False
+        """Whether what was not synced is lost already, since the process is down."""
         self._still = -1
         """How often the process had been scheduled when it was frozen."""
 
@@ -125,6 +129,7 @@ class HostKeeper:
                 if step == "rules":
                     self._cut(part, want, verify=verify)
                 elif step == "start":
+                    self._powerless = False
                     self._want_clock(want["clock"])
                     self._node.start()
                     fresh, self._woke_ns = True, now_ns()
@@ -132,7 +137,7 @@ class HostKeeper:
                 elif step == "clock":
                     self._skew(part, want, fresh=fresh)
                 else:
-                    self._signal(part, step)
+                    self._signal(part, step, torn=(want["disk"] or {}).get("kind") == "torn")
             except (OSError, ValueError, Refused) as error:
                 part.end(ok=False, why=f"{step}: {getattr(error, 'strerror', None) or error}")
             parts.append(part)
@@ -166,6 +171,10 @@ class HostKeeper:
                 out += self._commands.lapsed(self._deeds(want))
             except Refused as refused:
                 out.append(str(refused))
+        if last["disk"] != want["disk"] and node.disk is not None and node.disk.in_trouble:
+            out += filter(None, [node.disk.lapsed()])
+        if last["disk"] != want["disk"] and node.files is not None and node.spec is not None:
+            out += filter(None, [node.files.changed(node.spec["data_dir"])])
         if last["down"] and not want["down"] and node.running:
             out.append("the process ran although it was to be down")
         if last["frozen"] and not want["frozen"] and not last["down"] and node.running and self._still >= 0:
@@ -254,14 +263,28 @@ class HostKeeper:
         took, why, detail = self._qualities.apply(links, ways, verify=verify)
         return part.end(ok=took and not problems, why="; ".join(filter(None, [*problems, why])), **detail)
 
-    def _signal(self, part: Part, step: str) -> None:
+    def _lose_power(self, part: Part, *, torn: bool) -> None:
+        """Once while it is down: what the process had written by its end, and not synced, is lost."""
+        disk = self._node.disk
+        if disk is None or not disk.served:
+            raise Refused("no power can be lost: the disk is not served by a helper of ours")
+        if self._powerless:
+            part.seen["again"] = True
+            return
+        lost = disk.lose_power(torn=torn)
+        self._powerless = True
+        part.end(**{f"lost_{what}": count for what, count in lost.items()})
+
+    def _signal(self, part: Part, step: str, *, torn: bool = False) -> None:
         names = self._node.names()
-        if step in {"SIGKILL", "SIGTERM"}:
-            limit = SIGNAL_LIMIT_S if step == "SIGKILL" else self._term_limit_s
+        if step in {"SIGKILL", "SIGTERM", "POWER"}:
+            limit = self._term_limit_s if step == "SIGTERM" else SIGNAL_LIMIT_S
             child = self._node.child
-            gone = self._node.end(getattr(signal, step), limit)
+            gone = self._node.end(signal.SIGTERM if step == "SIGTERM" else signal.SIGKILL, limit)
             code = None if child is None else child.code
             part.end(ok=gone, why=f"the process did not end within {limit:g} s of {step}", code=code, **names)
+            if step == "POWER" and gone:
+                self._lose_power(part, torn=torn)
         elif step == "SIGSTOP":
             self._node.signal(signal.SIGSTOP)
             states = self._node.await_states(lambda found: bool(found) and set(found) <= set("TtZX"), SIGNAL_LIMIT_S)
@@ -362,8 +385,41 @@ class HostKeeper:
                 self._want_clock(want["clock"])
         elif want["frozen"] and "SIGSTOP" not in steps:
             parts.append(Part("frozen").end(ok=False, why="no process runs"))
-        for key in ("disk", "cpu_percent"):
-            part = Part(key)
-            if want[key] is not None:
-                parts.append(part.end(ok=False, why=f"{key}: not available on this host"))
+        disk = self._node.disk
+        if want["disk"] is not None or (disk is not None and (disk.in_trouble or (disk.served and disk.lapsed()))):
+            parts.append(self._set_disk(Part("disk"), want))
+        if want["cpu_percent"] is not None:
+            parts.append(Part("cpu_percent").end(ok=False, why="cpu_percent: not available on this host"))
         return parts
+
+    def _set_disk(self, part: Part, want: Mapping[str, Any]) -> Part:
+        """Make the disk fail as wanted, or make it well, and see that it does; or damage what is on it."""
+        trouble, disk = want["disk"], self._node.disk
+        failing = trouble if trouble is not None and trouble["kind"] in DISK_WOES else None
+        if disk is not None and (failing is not None or disk.in_trouble):
+            try:
+                found = disk.afflict(failing)
+            except Refused as refused:
+                return part.end(ok=False, why=f"disk: {refused}")
+            part.end(**found)
+        elif failing is not None:
+            return part.end(ok=False, why=f"disk: {failing['kind']} is not available: no helper of ours serves it")
+        elif disk is not None and disk.served and disk.lapsed():
+            return part.end(ok=False, why=f"disk: {disk.lapsed()}")
+        if trouble is None or failing is not None:
+            return part
+        if trouble["kind"] == "torn":
+            ok = want["down"] == "POWER"
+            return part.end(ok=ok, why="disk: a write is torn only by a loss of power")
+        return self._damage(part, trouble)
+
+    def _damage(self, part: Part, trouble: Mapping[str, Any]) -> Part:
+        node = self._node
+        if trouble["kind"] not in DAMAGES:
+            return part.end(ok=False, why=f"disk: {trouble['kind']} is not available on this host")
+        if node.files is None or node.spec is None:
+            return part.end(ok=False, why="disk: no files here are ours to damage")
+        if node.running:
+            return part.end(ok=False, why="disk: the process runs, and files are damaged only while it is down")
+        why, found = node.files.damage(node.spec["data_dir"], trouble, turn=node.incarnation)
+        return part.end(ok=not why, why=why, **found)

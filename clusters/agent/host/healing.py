@@ -17,6 +17,8 @@ from typing import Any
 from dethrone.clusters.agent.host.clocks import faketime_text
 from dethrone.clusters.agent.host.commands import take_back
 from dethrone.clusters.agent.host.common import Refused, boot_id, complain, now_ns, replace_file
+from dethrone.clusters.agent.host.damage import put_back
+from dethrone.clusters.agent.host.disks import remove_disk
 from dethrone.clusters.agent.host.firewall import Firewall
 from dethrone.clusters.agent.host.processes import Processes, process_stat, same_process
 from dethrone.clusters.agent.host.qualities import await_shaper
@@ -24,7 +26,7 @@ from dethrone.clusters.agent.host.vdso_clock import heal_vdso
 
 
 def heal_alone(processes: Processes, run: str | None, state_path: str, *, stop: bool = False) -> dict[str, Any]:
-    """Heal what needs no living agent: remove the rules, take commands back, thaw the process, set its clock right.
+    """Heal what needs no living agent: rules, commands, damage that was not done to its end, the process, its clock.
 
     A helper that shapes links lets everything pass and ends when its agent is gone; one that does not is killed.
     ``run`` None: remove the chains of all runs. ``stop``: kill the node process. The node is not started.
@@ -57,6 +59,13 @@ def heal_alone(processes: Processes, run: str | None, state_path: str, *, stop: 
                 why = str(refused)
             answer["why"] = "; ".join(filter(None, [answer["why"], why]))
             answer["commands"] = "taken back"
+        if state.get("disk"):
+            why = remove_disk(state["disk"])
+            answer["why"] = "; ".join(filter(None, [answer["why"], why]))
+            answer["disk"] = "unmounted"
+        if state.get("damage"):
+            put_back(state["damage"])
+            answer["damage"] = "put back"
         node = state.get("node") or {}
         stat = process_stat(int(node["pid"])) if node else None
         for pid, start in state.get("adopted") or ():

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 
 from dethrone.clusters.agent.host.common import SECOND, complain
 from dethrone.clusters.agent.host.confinement import user_of
+from dethrone.clusters.agent.host.disk_helper import serve_disk
 from dethrone.clusters.agent.host.firewall import Spared
 from dethrone.clusters.agent.host.hand import hand
 from dethrone.clusters.agent.host.healing import connect, heal
@@ -66,7 +67,7 @@ def copy(source: int, target: int, ended: threading.Event) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command line: ``serve``, ``relay``, ``heal``, ``match`` or ``hand``."""
+    """The command line: ``serve``, ``relay``, ``heal``, ``match``; ``hand`` and ``disk``, for agents."""
     parser = argparse.ArgumentParser(prog="agent.py", description="The agent of one host.")
     verbs = parser.add_subparsers(dest="verb", required=True)
     serving = verbs.add_parser("serve", help="be the agent")
@@ -84,12 +85,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     serving.add_argument("--settimeofday", action="store_true", help="skew the machine's own clock")
     serving.add_argument("--node-user", default=None, metavar="USER", help="user of nodes that ask for none")
     serving.add_argument("--make-account", action="store_true", help="give that user a name here")
+    disk = verbs.add_parser("disk", help="serve a node's data directory, for an agent")
+    disk.add_argument("--directory", required=True)
+    disk.add_argument("--run", required=True)
     matching = verbs.add_parser("match", help="which texts a pattern matches: one question per line of stdin")
     handing = verbs.add_parser("hand", help="skew clocks of processes: one question per line of stdin")
     for verb in (serving, relaying, healing, matching, handing):
         verb.add_argument("--socket", required=True)
     given = parser.parse_args(arguments)
     os.environ["PATH"] = os.environ.get("PATH", os.defpath) + ":/usr/local/sbin:/usr/sbin:/sbin"
+    if given.verb == "disk":
+        return serve_disk(given.directory, given.run)
     if given.verb == "relay":
         return relay(given.socket, given.wait)
     if given.verb == "heal":

@@ -19,6 +19,8 @@ from dethrone.clusters.agent.host.clocks import FakeClock, HostClock
 from dethrone.clusters.agent.host.commands import Commands
 from dethrone.clusters.agent.host.common import Refused, boot_id, now_ns, replace_file
 from dethrone.clusters.agent.host.confinement import Confined, allow_tracing, open_log, tracing_is_restricted
+from dethrone.clusters.agent.host.damage import DataFiles
+from dethrone.clusters.agent.host.disks import NodeDisk
 from dethrone.clusters.agent.host.news import News
 from dethrone.clusters.agent.host.processes import (
     SIGNAL_LIMIT_S,
@@ -66,6 +68,10 @@ class NodeProcess:
         """The process that shapes links, if there is one: its id and its start time."""
         self.vdso: VdsoClock | None = None
         """Its clocks, where they are skewed in its vDSO."""
+        self.files: DataFiles | None = None
+        """The files below its data directory, which may be damaged; None: they are another user's."""
+        self.disk: NodeDisk | None = None
+        """Its data directory behind a helper that makes it fail; None: it is another user's."""
         self.fatal: FatalSearch | None = None
         self._logged_from = 0
         """The offset in the log at which the output of the running process begins."""
@@ -113,6 +119,8 @@ class NodeProcess:
             self._clock.starting()
         entry = None if self._clock.preloaded or self.vdso is None else self.vdso.entry()
         in_child = entry.in_child if entry is not None else allow_tracing if tracing_is_restricted() else None
+        if self.files is not None:
+            self.files.starting(self.spec["data_dir"], copies=self.spec["keeps_copies"])
         before = now_ns()
         log = open_log(self.spec["log_path"], self.confined)
         null = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
@@ -218,6 +226,10 @@ class NodeProcess:
                 state["vdso"] = self.vdso.held
             if self.commands is not None and self.commands.held:
                 state["commands"] = self.commands.held
+            if self.files is not None and self.files.undo is not None:
+                state["damage"] = self.files.undo
+            if self.disk is not None and self.disk.undo is not None:
+                state["disk"] = self.disk.undo
             state.update(self._more())
             replace_file(self._state_path, json.dumps(state).encode(), 0o600)
 

@@ -60,8 +60,8 @@ def clean_state(raw: Any) -> dict[str, Any]:
     if unknown:
         raise Refused(f"unknown in want: {', '.join(sorted(unknown))[:200]}")
     down = raw.get("down")
-    if down is not None and (not isinstance(down, str) or down not in {"SIGKILL", "SIGTERM"}):
-        raise Refused(f"down must be SIGKILL, SIGTERM or null, not {down!r:.80}")
+    if down is not None and (not isinstance(down, str) or down not in {"SIGKILL", "SIGTERM", "POWER"}):
+        raise Refused(f"down must be SIGKILL, SIGTERM, POWER or null, not {down!r:.80}")
     if not isinstance(raw.get("frozen", False), bool):
         raise Refused("frozen must be true or false")
     links = []
@@ -95,9 +95,24 @@ def clean_state(raw: Any) -> dict[str, Any]:
         "down": down,
         "frozen": raw.get("frozen", False),
         "clock": clock,
-        "disk": raw.get("disk"),
+        "disk": _clean_disk(raw.get("disk")),
         "cpu_percent": raw.get("cpu_percent"),
         "troubles": _clean_troubles(raw.get("troubles") or []),
+    }
+
+
+def _clean_disk(raw: Any) -> dict[str, Any] | None:
+    if raw is None:
+        return None
+    given = object_of(raw, "disk")
+    age = text_of(given, "age") if given.get("age") else ""
+    if age not in {"", "newest", "oldest"}:
+        raise Refused(f"age must be newest or oldest, not {age!r:.80}")
+    return {
+        "kind": text_of(given, "kind"),
+        "latency_ns": integer_of(given, "latency_ns", low=0, high=86400 * SECOND),
+        "path": text_of(given, "path") if given.get("path") else "",
+        "age": age,
     }
 
 
@@ -167,6 +182,8 @@ def clean_start(raw: Any) -> dict[str, Any]:
         "data_dir": text_of(raw, "data_dir"),
         "clock_socket": raw.get("clock_socket"),
         "faketime": raw.get("faketime") is True,
+        "fails": raw.get("fails") is True,
+        "keeps_copies": raw.get("keeps_copies") is True,
         "fatal": [text for text in fatal if text],
         "fatal_path": raw.get("fatal_path"),
         "noise_max_ns": integer_of(raw, "noise_max_ns", low=0, high=3600 * SECOND) or STARVED_NS,

@@ -27,6 +27,8 @@ from dethrone.clusters.agent.host.common import MS, SECOND, Refused, boot_id, co
 from dethrone.clusters.agent.host.confinement import Confined, confined, give
 from dethrone.clusters.agent.host.connections import DeadMan, Verb
 from dethrone.clusters.agent.host.convergence import HostKeeper
+from dethrone.clusters.agent.host.damage import DataFiles
+from dethrone.clusters.agent.host.disks import NodeDisk, helper_argv
 from dethrone.clusters.agent.host.firewall import Firewall, Rules, Spared
 from dethrone.clusters.agent.host.gauge import Gauge
 from dethrone.clusters.agent.host.healing import heal_alone
@@ -104,11 +106,15 @@ class Host:
         self.vdso.confined = lambda: hand_as(self.node.confined)
         self.commands = self.node.commands = Commands(self.processes, lambda: self.node.remember())  # noqa: PLW0108 - adopted later
         self.node.shaper = lambda: self.qualities.process
+        self.node.files = DataFiles(f"{path}.older", lambda: self.node.remember())  # noqa: PLW0108 - as above
+        self.node.disk = NodeDisk(self.processes, run, helper_argv(), lambda: self.node.remember())  # noqa: PLW0108 - as above
         self._beside: int | None = None
         """A process that something other than the agent starts (``process`` of ``prepare``): only watched here."""
         self.node_watch = NodeWatch(self.news, self._members)
         self.totals = Totals(self.news)
         self._prepared = False
+        self._below: int | None = None
+        """The data directory itself, where a helper serves it: what is measured there makes nothing durable."""
         self._alone: tuple[int, int, dict[str, Any]] | None = None
         """When this host healed itself, unknown to the harness; how long the harness had been silent; details."""
         self.canary.changed = self.node_watch.changed = self._declare_sources
@@ -164,6 +170,8 @@ class Host:
                     self._put_back("rules", functools.partial(self._put_back_rules, firewall, rules))
             if self.commands.held:
                 self._put_back("commands", self.commands.put_back)
+            if self.node.disk is not None and self.node.disk.served:
+                self._put_back("disk", self.node.disk.put_back)
             self.vdso.watch()
 
     def watch_links(self) -> None:
@@ -294,13 +302,24 @@ class Host:
             with contextlib.suppress(OSError):
                 os.chown(path, node.uid, node.gid, follow_symlinks=False)
         self.node.confined = node
+        if spec["fails"]:
+            if self.node.disk is None:
+                raise Refused("the disk of a process that another user started cannot be made to fail")
+            if not self.node.disk.served:
+                below = os.open(spec["data_dir"], os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+                try:
+                    self.node.disk.mount(spec["data_dir"])
+                except BaseException:
+                    os.close(below)
+                    raise
+                self._below = below
         self.probes.meet(name, peers)
         self.node.spec = spec
         if not adopted:  # an adopted node writes its logs elsewhere
             self.tails.follow(spec["trace_path"])
         self._beside = integer_of(request, "process", low=0, high=1 << 30) or None
         self.canary.limit_ns = self.node_watch.limit_ns = spec["noise_max_ns"]
-        self.canary.watch_disk(spec["data_dir"])
+        self.canary.watch_disk(spec["data_dir"] if self._below is None else f"/proc/self/fd/{self._below}")
         self.node.fatal = self.fatal
         self.fatal.incarnation = lambda: self.node.incarnation
         self.fatal.follow(spec["fatal_path"] or spec["log_path"], spec["fatal"])
@@ -460,6 +479,12 @@ class Host:
         if self.node.host_clock is not None:
             with contextlib.suppress(OSError):
                 self.node.host_clock.set(None)
+        if self.node.files is not None:
+            with contextlib.suppress(OSError):
+                self.node.files.forget()
+        if self.node.disk is not None:
+            with contextlib.suppress(OSError, Refused):
+                self.node.disk.unmount()
         for path in (self._path, self._state_path, self.clock.path):
             with contextlib.suppress(OSError):
                 os.unlink(path)  # noqa: PTH108

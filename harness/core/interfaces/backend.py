@@ -68,6 +68,8 @@ class NodeStart(msgspec.Struct, frozen=True, kw_only=True):
     ``fatal``: plain texts; a line that contains one is reported. They are looked for in ``fatal_path``, or in the
     node's output where that is None.
     ``noise_max_ns``: the promise's; the agent reports a thread of the node that waits for longer.
+    ``fails``: the node's data directory is served by a helper that can make it fail and lose power.
+    ``keeps_copies``: before each start the agent copies the node's files, for damage that puts older ones back.
     """
 
     command: Command
@@ -80,6 +82,8 @@ class NodeStart(msgspec.Struct, frozen=True, kw_only=True):
     fatal: tuple[str, ...] = ()
     fatal_path: str | None = None
     noise_max_ns: Ns = NOISE_MAX_NS
+    keeps_copies: bool = False
+    fails: bool = False
 
 
 class HostNews(msgspec.Struct, frozen=True, kw_only=True):
@@ -174,7 +178,7 @@ class ShapedHost(Protocol):
         """Try it: why it cannot be changed, or ""."""
 
 
-USUAL_CAPABILITIES = frozenset({"iptables", "signals", "faketime", "vdso", "commands", "links"})
+USUAL_CAPABILITIES = frozenset({"iptables", "signals", "faketime", "vdso", "files", "commands", "links"})
 """What faults may need on hosts of our own. ``vdso``: clocks of any program, where ``faketime`` needs one with libc."""
 
 

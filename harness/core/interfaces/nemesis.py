@@ -86,7 +86,7 @@ class Fault(Protocol):
         """``state`` with this fault in force."""
 
     def needs(self) -> frozenset[str]:
-        """Capabilities of hosts that it needs: ``iptables``, ``signals``, ``faketime``."""
+        """Capabilities of hosts that it needs: ``iptables``, ``signals``, ``files`` …; see ``BackendTraits``."""
 
 
 @runtime_checkable

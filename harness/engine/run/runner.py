@@ -25,10 +25,12 @@ from dethrone.harness.core.clock import MS, SECOND, Ns, Span
 from dethrone.harness.core.errors import ConfigError, HarnessError, HistoryError, Interrupted, MissingCapability
 from dethrone.harness.core.events import SCHEMA, Begin, Noise
 from dethrone.harness.core.history_writer import HistoryWriter
+from dethrone.harness.core.hoststate import healthy_cluster
 from dethrone.harness.core.interfaces import (
     CLOCK_SOCKET,
     Checker,
     DeploySpec,
+    Fault,
     Host,
     Logged,
     No,
@@ -38,6 +40,7 @@ from dethrone.harness.core.interfaces import (
     ShapedHost,
     System,
     Unpreloaded,
+    traits_of,
 )
 from dethrone.harness.core.ledger import Ledger, state_dir
 from dethrone.harness.core.plan import Plan, presentable
@@ -144,7 +147,13 @@ class _Run(Course):
         plan = self.plan
         nodes = node_specs(plan, hosts, memory_dir=backend.traits.memory_dir)
         for name, host in hosts.items():
-            prepare_host(system, host, nodes[name])
+            prepare_host(
+                system,
+                host,
+                nodes[name],
+                keeps_copies=puts_back_older(plan, self.draft.faults),
+                fails=bool(needs & {"disks", "power"}),
+            )
         self.figures["shared_users"] = shared_users(hosts)
         refuse_uncut(spec.needs, backend.introduce(hosts))
         refuse_unshaped(spec.needs, hosts)
@@ -354,7 +363,22 @@ def node_specs(plan: Plan, hosts: Mapping[str, Host], *, memory_dir: str = "") -
     }
 
 
-def prepare_host(system: System, host: Host, node: NodeSpec) -> None:
+def puts_back_older(plan: Plan, faults: Mapping[str, Fault]) -> bool:
+    """Whether the schedule puts an older copy of a file in its place, so that copies must be kept."""
+    touching = {kind: fault for kind, fault in faults.items() if "disk" in traits_of(fault).touches}
+    node = plan.nodes[:1]
+    disks = [
+        touching[planned.kind].apply(healthy_cluster(node), node, planned.params)[node[0]].disk
+        for step in plan.schedule.steps
+        for planned in step.faults
+        if planned.kind in touching
+    ]
+    return any(disk is not None and disk.kind == "stale" for disk in disks)
+
+
+def prepare_host(
+    system: System, host: Host, node: NodeSpec, *, keeps_copies: bool = False, fails: bool = False
+) -> None:
     """Place the node's files and send the agent its start command."""
     for path, content in system.files(node).items():
         host.write_file(path, content)
@@ -370,6 +394,8 @@ def prepare_host(system: System, host: Host, node: NodeSpec) -> None:
         fatal=fatal,
         fatal_path=fatal_path,
         noise_max_ns=node.noise_max_ns,
+        keeps_copies=keeps_copies,
+        fails=fails,
     )
     host.prepare(start, node.members, dead_man_ns=DEAD_MAN_NS)
 

@@ -53,13 +53,17 @@ class Deployed:
         self.news: list[HostNews] = []
         self.hosts: dict[str, Host] = {}
 
-    def spec(self, *nodes: str, image: str = "node", base: str | None = None) -> DeploySpec:
-        return DeploySpec(run_id=self.run_id, nodes=nodes, image=image, base=base, state_dir=str(self.state))
+    def spec(
+        self, *nodes: str, image: str = "node", base: str | None = None, needs: frozenset[str] = frozenset()
+    ) -> DeploySpec:
+        return DeploySpec(
+            run_id=self.run_id, nodes=nodes, image=image, base=base, state_dir=str(self.state), needs=needs
+        )
 
-    def deploy(self, *nodes: str, image: str = "node") -> dict[str, Host]:
+    def deploy(self, *nodes: str, image: str = "node", needs: frozenset[str] = frozenset()) -> dict[str, Host]:
         self.hosts = dict(
             self.backend.deploy(
-                self.spec(*nodes, image=image),
+                self.spec(*nodes, image=image, needs=needs),
                 origin_ns=time.monotonic_ns(),
                 news=self.news.append,
                 progress=lambda _: None,
@@ -67,7 +71,7 @@ class Deployed:
         )
         return self.hosts
 
-    def prepare(self, *, faketime: bool = False) -> None:
+    def prepare(self, *, faketime: bool = False, fails: bool = False) -> None:
         """Every host knows the others and has a node that runs."""
         start = NodeStart(
             command=Command(argv=("/opt/dethrone/venv/bin/python", "-S", "-c", NODE)),
@@ -76,6 +80,7 @@ class Deployed:
             clock_socket="/run/dethrone/clock.sock",
             faketime=faketime,
             run_dir="/run/dethrone",
+            fails=fails,
         )
         peers = {name: host.address for name, host in self.hosts.items()}
         for host in self.hosts.values():

@@ -121,6 +121,19 @@ def test_damage_to_an_empty_disk_is_none():
     assert SimDisk().damage("flipped", "", Rng(1)) is None
 
 
+def test_an_older_copy_is_what_the_last_process_found_and_a_file_is_chosen_by_name_and_age():
+    disk = SimDisk()
+    for name in ("wal/1", "wal/2", "vote"):
+        disk.carry_out(Write(name, b"old"))
+    disk.older = disk.image()
+    assert disk.damage("stale", "", Rng(1)) is None
+    for name in ("wal/2", "wal/1", "vote"):
+        disk.carry_out(Write(name, b"new", 0))
+    assert disk.damage("stale", "wal/*", Rng(1), age="newest") == "wal/1"
+    assert disk.damage("emptied", "", Rng(1), age="oldest") == "wal/2"
+    assert disk.image() == {"vote": b"new", "wal/1": b"old", "wal/2": b""}
+
+
 def test_a_replaced_file_is_readable_again():
     disk = SimDisk()
     disk.carry_out(Write("vote", b"1"))

@@ -279,6 +279,8 @@ def test_a_torn_write_survives_in_part():
         ("wiped", lambda image: image == {}),
         ("unreadable", lambda image: image == {"f": "unreadable"}),
         ("truncated", lambda image: b"12345678".startswith(image["f"]) and len(image["f"]) < 8),
+        ("emptied", lambda image: image == {"f": b""}),
+        ("removed", lambda image: image == {}),
         ("flipped", lambda image: sum((a ^ b).bit_count() for a, b in zip(image["f"], b"12345678", strict=True)) == 1),
     ],
 )

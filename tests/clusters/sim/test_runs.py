@@ -163,7 +163,7 @@ def test_settings_of_the_simulator_reach_the_plan_and_the_network():
     ("fields", "error", "says"),
     [
         ({"system": "etcd"}, MissingCapability, "cannot be simulated"),
-        ({"backend": "docker", "faults": ("wipe",)}, MissingCapability, "lack disks"),
+        ({"backend": "docker", "faults": ("drift",)}, MissingCapability, "lack monotonic"),
         ({"backend": "docker", "faults": ("link",)}, MissingCapability, "lack messages"),
         ({"backend": "docker", "settings": {"docker.latency_us": "1"}}, ConfigError, "has no settings"),
         ({"settings": {"sim.latenzy_us": "1"}}, ConfigError, "latency_us"),
@@ -182,9 +182,9 @@ def test_what_cannot_be_is_refused_before_the_run(fields, error, says):
 def test_a_stored_schedule_with_a_fault_of_simulated_hosts_is_refused_on_real_ones(tmp_path):
     from dethrone.harness.engine.run.runner import dry_run
 
-    plan: Plan = dry_run(options(faults=("wipe",)))
+    plan: Plan = dry_run(options(faults=("drift",)))
     store.write_json(tmp_path / "s.json", plan.schedule)
-    with pytest.raises(MissingCapability, match="wipe"):
+    with pytest.raises(MissingCapability, match="drift"):
         dry_run(options(backend="docker", schedule=tmp_path / "s.json"))
 
 
