@@ -63,8 +63,8 @@ class DockerBackend(confirm.AgentBackend):
 
     @property
     def traits(self) -> BackendTraits:
-        """Hosts of our own: the defaults, without a vDSO that cannot be changed (of the kernel here, as a rule), and with
-        disks that fail where the kernel has FUSE."""
+        """Hosts of our own: the defaults, without a vDSO that cannot be changed (of the kernel here, as a rule); and
+        disks that fail, where the kernel has FUSE."""
         able = OF_MOUNTS if FUSE.exists() else frozenset[str]()
         without = {"vdso"} if why_no_vdso() else set[str]()
         return BackendTraits(memory_dir=f"{MEMORY}/data", capabilities=(USUAL_CAPABILITIES | able) - without)

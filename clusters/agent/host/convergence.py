@@ -396,7 +396,7 @@ class HostKeeper:
         """Make the disk fail as wanted, or make it well, and see that it does; or damage what is on it."""
         trouble, disk = want["disk"], self._node.disk
         failing = trouble if trouble is not None and trouble["kind"] in DISK_WOES else None
-        if disk is not None and (failing is not None or disk.in_trouble):
+        if disk is not None and disk.served and (failing is not None or disk.in_trouble):
             try:
                 found = disk.afflict(failing)
             except Refused as refused:

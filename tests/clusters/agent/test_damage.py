@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import stat
+from os.path import lexists as exists
 
 import msgspec
 import pytest
@@ -155,13 +156,14 @@ def test_damage_whose_agent_was_killed_never_happened_or_is_whole(disk, monkeypa
             disk.damage(kind, "vote")
     except Killed:
         killed = True
+    noted = disk.noted[-1] if disk.noted else None
+    whole = bool(disk.noted) and (noted is None or "gone" in noted or ("kept" in noted and not exists(noted["kept"])))
     state = tmp_path / "agent.state"
-    state.write_text(json.dumps({"damage": disk.noted[-1]} if disk.noted else {}))
+    state.write_text(json.dumps({"damage": noted} if disk.noted else {}))
     for _ in range(2):
         answer = heal_alone(NoTools(), "r1", str(state))
         assert answer["confirmed"], answer["why"]
     assert not list(disk.dir.rglob(f"*{UNDO}*"))
-    whole = disk.noted and (disk.noted[-1] is None or "gone" in disk.noted[-1])
     assert killed or whole
     if not whole:
         assert disk.image() == before

@@ -164,7 +164,6 @@ def test_settings_of_the_simulator_reach_the_plan_and_the_network():
     [
         ({"system": "etcd"}, MissingCapability, "cannot be simulated"),
         ({"backend": "docker", "faults": ("drift",)}, MissingCapability, "lack monotonic"),
-        ({"backend": "docker", "faults": ("link",)}, MissingCapability, "lack messages"),
         ({"backend": "docker", "settings": {"docker.latency_us": "1"}}, ConfigError, "has no settings"),
         ({"settings": {"sim.latenzy_us": "1"}}, ConfigError, "latency_us"),
         ({"settings": {"sim.latency_us": "5..1"}}, ConfigError, "bad latency_us"),

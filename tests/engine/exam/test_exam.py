@@ -89,7 +89,7 @@ class Names(set):
     def at(self, seq):
         return Mark(seq=seq, t=seq * SECOND, name="step")
 
-    def prepare(self, _):
+    def prepare(self, *_):
         pass
 
 
