@@ -85,7 +85,7 @@ def test_trouble_stands_above_them():
 
 def test_check_judges_again_and_exits_by_them(tmp_path, synthetic, judgement, monkeypatch):
     directory = synthetic.passing_run(tmp_path / "run")
-    monkeypatch.setattr("dethrone.harness.engine.run.judge.judge", lambda history, plan, **_: judgement)
+    monkeypatch.setattr("dethrone.harness.engine.run.judge.judge", lambda *_, **__: judgement)
     codes = {word: check.check(directory, fail_on=word).code for word in ("unknown", "violation", "excused")}
     assert codes == {"unknown": 0, "violation": 0, "excused": 1}
     assert check.check(directory).as_object()["excused"] == 3
