@@ -403,7 +403,7 @@ class HostKeeper:
                 return part.end(ok=False, why=f"disk: {refused}")
             part.end(**found)
         elif failing is not None:
-            return part.end(ok=False, why=f"disk: {failing['kind']} is not available: no helper of ours serves it")
+            return part.end(ok=False, why=f"disk: not available ({failing['kind']}): no helper of ours serves it")
         elif disk is not None and disk.served and disk.lapsed():
             return part.end(ok=False, why=f"disk: {disk.lapsed()}")
         if trouble is None or failing is not None:

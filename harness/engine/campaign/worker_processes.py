@@ -11,7 +11,9 @@ import contextlib
 import ctypes
 import itertools
 import multiprocessing
+import os
 import signal
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
@@ -71,6 +73,18 @@ def _leave_interrupts_to_the_parent() -> None:
     """Ctrl-C reaches all processes of a terminal; the parent ends its workers."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     end_with_parent(signal.SIGTERM)
+    threading.Thread(target=_end_after_the_parent, daemon=True).start()
+
+
+def _end_after_the_parent() -> None:
+    """Do what ``_end`` does where the parent cannot: a run takes the first signal as its sign, and without another one
+    this process would wait for its next task forever."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        while True:
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(ASK_AGAIN_S)
 
 
 def end_with_parent(by: signal.Signals) -> None:
