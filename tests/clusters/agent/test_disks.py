@@ -155,6 +155,7 @@ def test_a_helper_that_dies_takes_the_fault_with_it_but_no_data(apart):
     (helper,) = apart.helpers()
     os.kill(helper, signal.SIGKILL)
     until(lambda: not apart.inside(f"ls {apart.directory}/data"))
+    until(lambda: helper not in apart.helpers())  # the agent has reaped it
     healed = apart.host.converge(HEALTHY)
     assert "helper that serves the disk has ended" in healed.detail["before"]["why"]
     assert not healed.confirmed

@@ -18,7 +18,7 @@ from dethrone.harness.engine.run.options import RunOptions
 
 PLAN = ExamPlan(
     workloads=("log", "lease", "membership"),
-    faults=("kill", "powerloss", "partition", "link", "clock"),
+    faults=("kill", "drift", "partition", "link", "clock"),
     intervals_ns=(2 * SECOND, 5 * SECOND),
     settings={"sim.trace_us": "0", "membership": "single_server"},
 )
