@@ -201,12 +201,17 @@ def test_corrupted_datagrams_are_dropped_by_the_kernel_that_checks_their_sum(fiv
 def test_a_rate_is_what_a_tcp_flow_gets(five, hosts, kbit_per_s):
     evidence = shape(hosts, rate_kbit_per_s=kbit_per_s)
     assert evidence.confirmed, evidence.why
-    count = kbit_per_s * 125
-    with Program(five["n2"], TAKE) as take:
-        run(five["n1"], GIVE.format(count=count, address=five["n2"].address))
-        total, took_ns = take.said()
-    assert total == count - 1
-    assert 0.9 < total * 8_000_000 / took_ns / kbit_per_s < 1.1
+    count, rate = kbit_per_s * 125, 0.0
+    for _ in range(3):  # a busy machine makes a flow slower, and never faster
+        with Program(five["n2"], TAKE) as take:
+            run(five["n1"], GIVE.format(count=count, address=five["n2"].address))
+            total, took_ns = take.said()
+        assert total == count - 1
+        rate = total * 8_000_000 / took_ns / kbit_per_s
+        assert rate < 1.1
+        if rate > 0.9:
+            break
+    assert rate > 0.9
 
 
 def test_a_held_message_arrives_when_the_fault_ends(five, hosts):
