@@ -78,7 +78,6 @@ class ProbingHost(Protocol):
     def read_burst_async(self, nonce: int, expect: Mapping[str, int], *, timeout_ns: Ns) -> Future[Mapping[str, Any]]:
         """Wait for this number of datagrams of each sender; the result: what arrived of each."""
 
-    @property
     def offset(self) -> tuple[Ns, Ns]:
         """Bounds of history time − its own clock."""
 

@@ -105,7 +105,6 @@ class Link:
         below, above = self._offset.bounds
         return Span(lo + below - self.origin_ns, hi + above - self.origin_ns)
 
-    @property
     def offset(self) -> tuple[Ns, Ns]:
         """Bounds of history time − host's monotonic clock (ns), to convert the times in trace lines."""
         below, above = self._offset.bounds
@@ -319,7 +318,7 @@ class Link:
         if kind == "trace":
             lines = data.pop("text").encode("utf-8", "surrogateescape").split(b"\n")
             data["lines"] = lines
-            data["offset"] = self.offset
+            data["offset"] = self.offset()
         self._news(HostNews(host=self.name, kind=kind, span=self.span(said["lo"], said["hi"]), data=data))
         if number - self._acked_news >= ACK_EVERY:
             self._acknowledge()

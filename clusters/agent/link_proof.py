@@ -140,7 +140,7 @@ class LinkProof:
 
     def _ahead(self, host: str) -> tuple[Ns, Ns]:
         """By how much the harness' clock is ahead of the host's, at least and at most."""
-        lo, hi = self._hosts[host].offset
+        lo, hi = self._hosts[host].offset()
         return lo + self._hosts[host].origin_ns, hi + self._hosts[host].origin_ns
 
 

@@ -170,10 +170,9 @@ class AttachedHost:
         """See ``AgentHost``."""
         return self._living().read_burst_async(nonce, expect, timeout_ns=timeout_ns)
 
-    @property
     def offset(self) -> tuple[Ns, Ns]:
         """See ``Link``."""
-        return self._living().offset
+        return self._living().offset()
 
     def client_burst(self, nonce: int, number: int, size: int) -> tuple[bytes, tuple[str, int]]:
         """See ``AgentHost``."""

@@ -201,7 +201,7 @@ def test_corrupted_datagrams_are_dropped_by_the_kernel_that_checks_their_sum(fiv
 def test_a_rate_is_what_a_tcp_flow_gets(five, hosts, kbit_per_s):
     evidence = shape(hosts, rate_kbit_per_s=kbit_per_s)
     assert evidence.confirmed, evidence.why
-    count, rate = kbit_per_s * 125, 0.0
+    count, rate = kbit_per_s * 250, 0.0  # of two seconds
     for _ in range(3):  # a busy machine makes a flow slower, and never faster
         with Program(five["n2"], TAKE) as take:
             run(five["n1"], GIVE.format(count=count, address=five["n2"].address))
