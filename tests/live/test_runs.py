@@ -134,7 +134,7 @@ RULE = ("INPUT", "-s", "198.51.100.7", "-j", "DROP")
 
 def test_after_kill_nine_heal_leaves_nothing_and_disturbs_nobody(tmp_path, state):
     client = docker.from_env()
-    image = client.images.list(filters={"label": "dethrone.owner"}) or client.images.list(name="dethrone/host")
+    image = client.images.list(name="dethrone/host")
     foreign = client.containers.run(
         image[0].id,
         ["sh", "-c", f"iptables -A {' '.join(RULE)}; sleep 600"],

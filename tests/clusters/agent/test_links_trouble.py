@@ -136,5 +136,5 @@ def test_a_stopped_helper_of_a_killed_agent_is_killed_by_healing(five, hosts):
     found = heal(box)
     assert found["confirmed"], found
     assert found["links"] == "killed"
-    assert gone(pid)
+    until(lambda: gone(pid))
     assert rules(box) == ""
