@@ -35,7 +35,7 @@ PLANTED = [
 EXAMINED = [
     ("30-sending-is-contact", 0, ("step-down-without-quorum",)),
     ("31-any-request-resets-deadline", 21, ("leader-when-owed",)),
-    ("34-same-seed", 0, ("no-livelock",)),
+    ("34-same-seed", 9, ("no-livelock",)),
     ("36-hears-no-leader", 23, ("leader-stability",)),
     ("37-pre-vote-terms-compared", 4, ("leader-when-owed",)),
     ("39-repeated-request-refused", 0, ("no-livelock",)),
