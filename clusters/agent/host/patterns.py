@@ -7,21 +7,17 @@ scope: which command lines are matched (``adopted``).
 from __future__ import annotations
 
 import json
-import os
 import re
 import signal
-import socket
 import sys
 import threading
-import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from dethrone.clusters.agent.host.asked import AskedProcess
 from dethrone.clusters.agent.host.common import Refused
-from dethrone.clusters.agent.host.processes import Child, Processes
-from dethrone.clusters.agent.host.requests import object_of
+from dethrone.clusters.agent.host.processes import Processes
 
-HERE = os.path.abspath(__file__)  # noqa: PTH100 - as everywhere here
 """The agent's own file, which also runs the matcher; this module alone does not (see ``agent.bundle``)."""
 MATCH_LIMIT_S = 0.05
 """Limit of processor time for a user's pattern on one text."""
@@ -91,54 +87,17 @@ class Matcher:
 
     def __init__(self, pattern: str, processes: Processes) -> None:
         self._pattern = pattern
-        self._processes = processes
         self._lock = threading.Lock()
-        self._child: Child | None = None
-        self._wire: socket.socket | None = None
+        self._process = AskedProcess(
+            "match", processes, limit_s=MATCH_WAIT_S, ended="the process that matches it ended"
+        )
 
     def places(self, texts: Sequence[str]) -> list[int]:
         """The indices of the texts that match. Raises Refused if that cannot be determined."""
         with self._lock:
             try:
-                answer = self._ask(texts)
+                answer = self._process.ask({"pattern": self._pattern, "texts": texts})
             except (OSError, ValueError) as error:
-                self._end()
                 why = str(error) or type(error).__name__
                 raise Refused(f"the pattern {self._pattern!r} cannot be matched: {why}") from error
         return found_by(self._pattern, texts, answer)
-
-    def _ask(self, texts: Sequence[str]) -> Mapping[str, Any]:
-        deadline = time.monotonic() + MATCH_WAIT_S
-        wire = self._wire or self._begin()
-        wire.settimeout(MATCH_WAIT_S)
-        wire.sendall(json.dumps({"pattern": self._pattern, "texts": texts}).encode() + b"\n")
-        answer = bytearray()
-        while not answer.endswith(b"\n"):
-            wire.settimeout(max(0.001, deadline - time.monotonic()))
-            data = wire.recv(1 << 16)
-            if not data:
-                raise ConnectionError("the process that matches it ended")
-            answer += data
-        return object_of(json.loads(answer), "answer")
-
-    def _begin(self) -> socket.socket:
-        ours, theirs = socket.socketpair()
-        null = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
-        try:
-            argv = [sys.executable, "-S", HERE, "match", "--socket", "-"]
-            self._child = self._processes.spawn(argv, files=(theirs.fileno(), theirs.fileno(), null))
-        except BaseException:
-            ours.close()
-            raise
-        finally:
-            theirs.close()
-            os.close(null)
-        self._wire = ours
-        return ours
-
-    def _end(self) -> None:
-        if self._child is not None:
-            self._processes.signal(self._child, signal.SIGKILL, group=True)
-        if self._wire is not None:
-            self._wire.close()
-        self._child = self._wire = None

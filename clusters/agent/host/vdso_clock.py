@@ -13,24 +13,20 @@ and what makes a wait wrong (``waits``).
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import shutil
 import signal
-import socket
-import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from dethrone.clusters.agent.host.asked import AskedProcess
 from dethrone.clusters.agent.host.clocks import CLOCK_TOLERANCE_NS
 from dethrone.clusters.agent.host.common import SECOND, Refused
 from dethrone.clusters.agent.host.confinement import Confined, allow_tracing
 from dethrone.clusters.agent.host.hand import clocks_now
-from dethrone.clusters.agent.host.patterns import HERE
-from dethrone.clusters.agent.host.processes import Child, Processes
-from dethrone.clusters.agent.host.requests import object_of
+from dethrone.clusters.agent.host.processes import Processes
 from dethrone.clusters.agent.host.vdso import NO_SKEW, VdsoSkew, run_label, settling
 from dethrone.clusters.agent.host.waits import program_kind
 
@@ -61,68 +57,26 @@ class HandLink:
     """Asks the hand, which is started when it is needed, and again if it is gone. ``runs_as``: see ``hand_as``."""
 
     def __init__(self, processes: Processes, runs_as: Callable[[], Confined | None]) -> None:
-        self._processes = processes
-        self._runs_as = runs_as
         self._lock = threading.Lock()
-        self._child: Child | None = None
-        self._wire: socket.socket | None = None
+        self._process = AskedProcess("hand", processes, limit_s=HAND_LIMIT_S, ended="it ended", runs_as=runs_as)
 
     def ask(self, question: Mapping[str, Any]) -> Mapping[str, Any]:
         """The answer. Raises Refused with its reason if there is none."""
         with self._lock:
+            if self._process.gone:
+                self._process.end()
             try:
-                answer = self._ask(question)
+                answer = self._process.ask(question)
             except (OSError, ValueError) as error:
-                self._end()
                 raise Refused(f"the process that skews clocks: {str(error) or type(error).__name__}") from error
         if answer.get("why"):
             raise Refused(str(answer["why"]))
         return answer
 
-    def _ask(self, question: Mapping[str, Any]) -> Mapping[str, Any]:
-        if self._child is not None and self._child.code is not None:
-            self._end()
-        wire = self._wire or self._begin()
-        deadline = time.monotonic() + HAND_LIMIT_S
-        wire.settimeout(HAND_LIMIT_S)
-        wire.sendall(json.dumps(question).encode() + b"\n")
-        answer = bytearray()
-        while not answer.endswith(b"\n"):
-            wire.settimeout(max(0.001, deadline - time.monotonic()))
-            data = wire.recv(1 << 16)
-            if not data:
-                raise ConnectionError("it ended")
-            answer += data
-        return object_of(json.loads(answer), "answer")
-
-    def _begin(self) -> socket.socket:
-        ours, theirs = socket.socketpair()
-        null = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
-        try:
-            argv = [sys.executable, "-S", HERE, "hand", "--socket", "-"]
-            self._child = self._processes.spawn(
-                argv, files=(theirs.fileno(), theirs.fileno(), null), node=self._runs_as()
-            )
-        except BaseException:
-            ours.close()
-            raise
-        finally:
-            theirs.close()
-            os.close(null)
-        self._wire = ours
-        return ours
-
-    def _end(self) -> None:
-        if self._child is not None:
-            self._processes.signal(self._child, signal.SIGKILL, group=True)
-        if self._wire is not None:
-            self._wire.close()
-        self._child = self._wire = None
-
     def close(self) -> None:
         """End the hand; what it held is let go."""
         with self._lock:
-            self._end()
+            self._process.end()
 
 
 def heal_vdso(processes: Processes, held: Mapping[str, Any]) -> str:

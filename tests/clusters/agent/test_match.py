@@ -77,7 +77,7 @@ def test_a_matcher_that_does_not_answer_is_ended_and_another_one_begun():
         "while True:\n"
         "    try: matcher.places(['b']); break\n"
         "    except agent.Refused: pass\n"
-        "first = matcher._child\n"
+        "first = matcher._process._child\n"
         "os.kill(first.pid, signal.SIGSTOP)\n"
         "try: matcher.places(['b'])\n"
         "except agent.Refused as error: said = str(error)\n"
@@ -93,7 +93,7 @@ def test_a_matcher_ends_with_the_agent_that_asked_it():
     pid = in_an_agent(
         "agent.MATCH_WAIT_S = 20.0\n"
         "matcher = agent.Matcher('b', processes); matcher.places(['b'])\n"
-        "print(json.dumps(matcher._child.pid))\n"
+        "print(json.dumps(matcher._process._child.pid))\n"
     )
     waiting = ["sh", "-c", f"while grep -qs agent.py /proc/{pid}/cmdline; do sleep 0.02; done"]
     assert subprocess.run(waiting, timeout=10, check=False).returncode == 0
