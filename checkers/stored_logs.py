@@ -11,9 +11,10 @@ from dataclasses import dataclass
 
 from dethrone.checkers.dense import Dense
 from dethrone.harness.core.chunks import Note
+from dethrone.harness.core.rolling import roll
 
 UNKNOWN = -1
-"""The hash of a prefix that is not known; ``hash`` never returns it."""
+"""The hash of a prefix that is not known; ``roll`` never returns it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +129,10 @@ class Log:
         before = self.at(self.end)
         self._last = (0 if self.offset == 0 else UNKNOWN) if before is None else before[2]
 
+    def lose(self, count: int) -> None:
+        """There are ``count`` entries, and nothing is known of them."""
+        self._reset(count)
+
     def put(self, index: int, term: int, payload: int) -> int:
         """Store an entry, which is not there yet; a gap makes everything before it unknown. The hash of its prefix."""
         if index <= self.offset or index > self.end + 1:
@@ -139,7 +144,7 @@ class Log:
             self._terms.append(term)
         self.end = index
         if self._last != UNKNOWN:
-            self._last = hash((self._last, term, payload))
+            self._last = roll(self._last, term, payload)
         return self._last
 
     def keep(self, index: int, roll: int, payload: int) -> None:

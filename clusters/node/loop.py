@@ -27,6 +27,7 @@ from dethrone.clusters.node.config import NodeConfig
 from dethrone.clusters.node.disk import DiskThread, Done, read_image
 from dethrone.clusters.node.effects import Barrier
 from dethrone.clusters.node.journal import VERSION, Head, Journal, RecordingRng, stream_name
+from dethrone.clusters.node.kept_marks import KeptMarks
 from dethrone.clusters.node.record import Grouped, Persisted, Record, make_record, persisted_of
 from dethrone.clusters.node.timers import Timers
 from dethrone.clusters.node.trace import TraceLog
@@ -34,6 +35,7 @@ from dethrone.clusters.node.transport import FAR, Transport
 from dethrone.clusters.node.waits import Waits
 from dethrone.harness.core.clock import MS, US, Ns
 from dethrone.harness.core.errors import ClusterError
+from dethrone.harness.core.log_marks import Remembering
 from dethrone.harness.core.machine import (
     SHUTDOWN,
     Await,
@@ -121,6 +123,7 @@ class NodeShell:
         self._trace = TraceLog(config.trace_path, node=config.node, incarnation=config.incarnation)
         self._disk = DiskThread(Path(config.data_dir), self._wake)
         self._journal: Journal | None = None
+        self._marks: KeptMarks | None = None
 
     # --- life -----------------------------------------------------------------------------------------------------
 
@@ -149,7 +152,8 @@ class NodeShell:
 
     def _boot(self) -> None:
         config = self._config
-        files = [Path(path) for path in (config.trace_path, config.journal_path) if path]
+        marks = f"{config.trace_path}.marks"
+        files = [Path(path) for path in (config.trace_path, marks, config.journal_path) if path]
         image: DiskImage = read_image(Path(config.data_dir), leave_out=files)
         if config.journal_path is not None:
             self._journal = self._open_journal(config.journal_path, image)
@@ -164,6 +168,9 @@ class NodeShell:
             "files": len(image),
         }
         self._trace.shell(self._now, "boot", boot)
+        if isinstance(self._witness, Remembering):
+            self._marks = KeptMarks(marks, incarnation=config.incarnation)
+            self._witness.marks = self._marks.marks
         self._witnessed(self._witness.booted(image))
         out: list[Effect] = []
         self._now = read_clocks()
@@ -220,6 +227,8 @@ class NodeShell:
         if self._journal is not None:
             self._journal.close(reason)
         self._trace.close()
+        if self._marks is not None:
+            self._marks.close()
         self._peers.close()
         self._clients.close()
         if self._clock_socket is not None:
@@ -273,6 +282,8 @@ class NodeShell:
                 self._journal.close(self._journal.stopped)
                 self._journal = None
         self._trace.flush()
+        if self._marks is not None:
+            self._marks.keep()
         self._peers.write()
         self._clients.write()
 

@@ -192,6 +192,8 @@ def traced(event: ev.Traced) -> str:
         case "log_append":
             entries = data.get("entries") or []
             return f"{node} appended {_entries(entries)}"
+        case "log_kept":
+            return f"{node} found the first {data.get('count')} entries of its log as they were"
         case "log_truncate":
             return f"{node} cut its log from index {data.get('from')} on"
         case "commit":
