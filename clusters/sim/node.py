@@ -111,6 +111,9 @@ class SimNode(Delivering):
         build = self._build
         image = self.disk.image()
         self.disk.older = dict(image)
+        trouble = self.state.disk
+        if trouble is not None and trouble.of == "reads":
+            image = self.disk.unread(trouble, self.chance.stream(f"reads-{life}"))
         core: Any
         try:
             core = self._core = build.target.core(

@@ -94,10 +94,15 @@ DAMAGES: tuple[Damage, ...] = get_args(Damage)
 Age = Literal["newest", "oldest"]
 
 
+DiskAccess = Literal["reads", "writes", "syncs"]
+DISK_ACCESSES: tuple[DiskAccess, ...] = get_args(DiskAccess)
+
+
 class DiskTrouble(msgspec.Struct, frozen=True):
     """What is wrong with the node's data directory.
 
-    While the process runs: ``full`` and ``eio`` fail writes and syncs, ``slow`` makes each sync take ``latency_ns``.
+    While the process runs: ``full`` and ``readonly`` fail writes, ``eio`` what ``of`` names (absent: writes and
+    syncs), ``percent`` of them (absent: all); ``slow`` makes each sync take ``latency_ns``.
     Done once to the files of a process that is down: ``torn`` (the last write that was not synced survives in part;
     after a loss of power only), ``wiped`` (every file is gone), and, to one file: ``flipped`` (one bit), ``truncated``
     (its end is cut off), ``unreadable``, ``emptied``, ``removed`` and ``stale`` (what it held when the process last
@@ -105,10 +110,12 @@ class DiskTrouble(msgspec.Struct, frozen=True):
     (``wal/*``); "": any. ``age``: of these the one that was changed last or first; absent: one that the host chooses.
     """
 
-    kind: Literal["full", "eio", "slow", "torn", "wiped", Damage]
+    kind: Literal["full", "readonly", "eio", "slow", "torn", "wiped", Damage]
     latency_ns: Ns = 0
     path: str = ""
     age: Age | msgspec.UnsetType = msgspec.UNSET
+    of: DiskAccess | msgspec.UnsetType = msgspec.UNSET
+    percent: int | msgspec.UnsetType = msgspec.UNSET
 
 
 class HostCommand(msgspec.Struct, frozen=True, kw_only=True):
@@ -230,11 +237,12 @@ def with_cuts(state: ClusterState, links: frozenset[tuple[str, str]], *, reset: 
 
 _HARDNESS: tuple[Signal, ...] = ("SIGTERM", "SIGKILL", "POWER")
 _SEVERITY = (
-    *("slow", "full", "eio", "torn"),
+    *("slow", "full", "readonly", "eio", "torn"),
     *("truncated", "flipped", "stale", "unreadable", "emptied", "removed", "wiped"),
 )
 
 
-def _severity(trouble: DiskTrouble) -> tuple[int, Ns, str, str]:
+def _severity(trouble: DiskTrouble) -> tuple[int, Ns, int, str, str, str]:
     """The trouble that leaves less is worse; of two slow disks the slower one."""
-    return _SEVERITY.index(trouble.kind), trouble.latency_ns, trouble.path, trouble.age or ""
+    place, share = _SEVERITY.index(trouble.kind), trouble.percent or 100
+    return place, trouble.latency_ns, share, trouble.of or "", trouble.path, trouble.age or ""

@@ -80,7 +80,7 @@ states = st.builds(
     frozen=st.booleans(),
     clock=st.none() | st.builds(ClockSkew, offset_ns=st.integers(-5, 5)),
     disk=st.none()
-    | st.builds(DiskTrouble, kind=st.sampled_from(["full", "eio", "slow"]), latency_ns=st.integers(0, 9)),
+    | st.builds(DiskTrouble, kind=st.sampled_from(["full", "readonly", "eio", "slow"]), latency_ns=st.integers(0, 9)),
     cpu_percent=st.none() | st.integers(1, 99),
 )
 

@@ -113,6 +113,8 @@ def _clean_disk(raw: Any) -> dict[str, Any] | None:
         "latency_ns": integer_of(given, "latency_ns", low=0, high=86400 * SECOND),
         "path": text_of(given, "path") if given.get("path") else "",
         "age": age,
+        "of": text_of(given, "of") if given.get("of") else "",
+        "percent": integer_of(given, "percent", low=1, high=100) if given.get("percent") else 100,
     }
 
 

@@ -1,8 +1,9 @@
 """A campaign on real hosts: its seeds one after another, or side by side, as many at once as the machine bears.
 
 Guarantees: a run that is ``unknown`` only because of noise of the hosts, or in trouble next to others, is repeated with
-its seed, ``NOISE_REPEATS`` times at most, and then alone; side by side each run is a process of its own, with networks, ports and state of its own;
-fewer run at once as soon as noise appears (``Admission``). Out of scope: the rows' file (``row_file``).
+its seed, ``NOISE_REPEATS`` times at most, and then alone; side by side each run is a process of its own, with networks,
+ports and state of its own; fewer run at once as soon as noise appears (``Admission``). Out of scope: the rows' file
+(``row_file``).
 """
 
 from __future__ import annotations
