@@ -64,6 +64,8 @@ class AgentHost(Link):
         self.address = address
         self.client_addresses = (client,) if isinstance(client, str) else tuple(client or ())
         self.met: Mapping[str, Sequence[str]] = {}
+        self.shapes_messages = False
+        """Whether the node doubles, reorders and holds back messages itself."""
         """The addresses of all peers that its agent received last, in addition to those of ``prepare``."""
         self.state: HostState = HEALTHY
         """The state that was requested last."""
@@ -94,6 +96,7 @@ class AgentHost(Link):
         )
         self.client_addresses = tuple(said["client"])
         self.met = {}
+        self.shapes_messages = start.link_socket is not None
         self._runs_as = said["runs_as"]
         self._beat_now.set()
 

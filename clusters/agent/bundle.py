@@ -43,6 +43,7 @@ ORDER = (
         "shaping",
         "shaper",
         "qualities",
+        "messages",
         "bursts",
         "probes",
         "clocks",

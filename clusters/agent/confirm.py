@@ -25,7 +25,7 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import msgspec
 
-from dethrone.clusters.agent.link_proof import LinkProof, begin, changed_links
+from dethrone.clusters.agent.link_proof import LinkProof, begin, changed_links, without_messages
 from dethrone.harness.core.clock import SECOND, Ns, Span
 from dethrone.harness.core.errors import ClusterError
 from dethrone.harness.core.hoststate import HEALTHY, HostState
@@ -52,6 +52,9 @@ class ProbingHost(Protocol):
     """The state that was requested last."""
     origin_ns: Ns
     """The monotonic ns of the history's 0."""
+
+    shapes_messages: bool
+    """Whether its node doubles, reorders and holds back messages itself."""
 
     met: Mapping[str, Sequence[str]]
     """The addresses of its peers that its agent received last."""
@@ -259,7 +262,7 @@ class _Transaction:
 
     def prove_links(self) -> None:
         """Prove the links whose quality changed."""
-        changed = changed_links(self._before, self._wants)
+        changed = changed_links(*(self._packets(states) for states in (self._before, self._wants)))
         if not changed:
             return
         proof = LinkProof(self._hosts, changed, self._result)
@@ -274,6 +277,13 @@ class _Transaction:
                 why="; ".join(filter(None, [found.why, *wrong])),
                 detail={**found.detail, "bursts": proof.found[name]},
             )
+
+    def _packets(self, states: Mapping[str, HostState]) -> dict[str, HostState]:
+        """Without what nodes do to messages themselves: bursts of packets do not show it."""
+        return {
+            name: without_messages(state) if self._hosts[name].shapes_messages else state
+            for name, state in states.items()
+        }
 
     def _round(
         self, limit_s: float, number: int, wants: Mapping[str, HostState]

@@ -108,7 +108,9 @@ class AttachedHost:
     def prepare(self, start: NodeStart, peers: Mapping[str, str], *, dead_man_ns: Ns) -> None:
         """See ``Host``. How a node would be started is not used: it runs already, and the engine knows how."""
         self._prepared = (
-            msgspec.structs.replace(start, trace_path=None, clock_socket=None, faketime=False, data_dir=_AGENTS_DATA),
+            msgspec.structs.replace(
+                start, trace_path=None, clock_socket=None, link_socket=None, faketime=False, data_dir=_AGENTS_DATA
+            ),
             peers,
             dead_man_ns,
         )

@@ -359,8 +359,9 @@ def _process(event: ev.NodeProcess) -> str:
 def begun_line(event: ev.FaultEvent) -> str:
     """A fault, and by which means hosts changed their links, if they did."""
     what = fault_line(event.kind, event.victims, event.roles, event.params)
-    engine = event.evidence.get("engine", "")
-    return f"{what} · by {engine} (packets)" if engine else what
+    engines = str(event.evidence.get("engine", "")).split(", ")
+    means = ["the nodes (messages)" if one == "node" else f"{one} (packets)" for one in engines if one]
+    return f"{what} · by {' and '.join(means)}" if means else what
 
 
 def _fault(event: ev.FaultEvent) -> str:

@@ -165,7 +165,7 @@ def clean_start(raw: Any) -> dict[str, Any]:
         raise Refused("argv is empty")
     env = dict(object_of(command.get("env") or {}, "env"))
     texts_of(list(env.values()), "env")
-    for key in ("trace_path", "clock_socket", "fatal_path"):
+    for key in ("trace_path", "clock_socket", "link_socket", "fatal_path"):
         if raw.get(key) is not None:
             text_of(raw, key)
     user = command.get("user")
@@ -183,6 +183,7 @@ def clean_start(raw: Any) -> dict[str, Any]:
         "log_path": text_of(raw, "log_path"),
         "data_dir": text_of(raw, "data_dir"),
         "clock_socket": raw.get("clock_socket"),
+        "link_socket": raw.get("link_socket"),
         "faketime": raw.get("faketime") is True,
         "fails": raw.get("fails") is True,
         "keeps_copies": raw.get("keeps_copies") is True,

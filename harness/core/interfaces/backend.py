@@ -63,6 +63,7 @@ class NodeStart(msgspec.Struct, frozen=True, kw_only=True):
 
     The agent replaces the text ``{incarnation}`` in argv and env. ``faketime``: preload libfaketime at offset 0; where
     it is not, clocks are skewed in the vDSO of the process.
+    ``link_socket``: a unix socket where the process takes what is to become of its peers' messages, or None.
     ``clock_socket``: a unix socket where the process reports its own clocks (``{"mono_ns", "wall_ns"}``), or None.
     The directories of ``data_dir``, ``log_path`` and ``run_dir`` become the node's own.
     ``fatal``: plain texts; a line that contains one is reported. They are looked for in ``fatal_path``, or in the
@@ -77,6 +78,7 @@ class NodeStart(msgspec.Struct, frozen=True, kw_only=True):
     log_path: str
     data_dir: str
     clock_socket: str | None = None
+    link_socket: str | None = None
     faketime: bool = False
     run_dir: str | None = None
     fatal: tuple[str, ...] = ()

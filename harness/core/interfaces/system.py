@@ -249,6 +249,14 @@ class Unpreloaded(Protocol):
 
 
 @runtime_checkable
+class Shaping(Protocol):
+    """A system whose nodes double, reorder and hold back messages themselves: TCP hides what packets suffer."""
+
+    def link_socket(self, node: NodeSpec) -> str:
+        """The unix socket where a node takes that; see ``clusters.node.linksock``."""
+
+
+@runtime_checkable
 class Logged(Protocol):
     """A system that knows lines which its nodes never print in health."""
 

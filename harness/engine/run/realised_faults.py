@@ -189,8 +189,8 @@ def hit_record(hit: Hit | None, effect: Span | None) -> RealisedTrigger | None:
 
 def _engine(details: Mapping[str, Any]) -> str | msgspec.UnsetType:
     """By which means the hosts changed the quality of their links."""
-    engines = (detail.get("links", {}).get("engine") for detail in details.values())
-    return next(filter(None, engines), msgspec.UNSET)
+    engines = {detail.get(part, {}).get("engine") for detail in details.values() for part in ("links", "messages")}
+    return ", ".join(sorted(filter(None, engines))) or msgspec.UNSET
 
 
 def _evidence(name: str, trigger: RealisedTrigger | None) -> dict[str, Any]:
