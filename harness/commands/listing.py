@@ -135,9 +135,9 @@ def scenarios(system: str | None = None) -> Table:
 
     def describe(_: str, found: Any) -> list[tuple[str, ...]]:
         return [
-            (one.name, one.system, str(one.nodes), one.title, expectation(one.expected))
+            (one.name, one.system or "any", str(one.nodes), one.title, expectation(one.expected))
             for one in found.scenarios()
-            if system in (None, one.system)
+            if one.system is None or system in (None, one.system)
         ]
 
     return ("scenario", "system", "nodes", "what it shows", "expected", "from"), _rows(registry.SCENARIOS, 4, describe)
