@@ -5,8 +5,10 @@ term, or another node led; *kept*, if the leader of before was still polled in i
 node led. Doubt is *unknown*: no leader just before, an election that may be older, no poll of the leader afterwards. A
 stall of a voter that may have caused (or prevented) an election is *noise*. Of several groups one that is lost counts.
 
-Guarantees: pure. Unlike in findings about liveness, a stall during a skew of clocks counts as noise: a skew stalls no
-process. Out of scope: what a system promises, and how long elections take (``failover``).
+Guarantees: pure. Unlike in findings about liveness, a stall during a skew of clocks counts as noise, since a skew
+stalls no process; but a leader that is kept under a skew is noise only if more than half of that time was stalls: they
+depose leaders, and what a step of a clock does to timers shows as soon as a stall is over. Out of scope: what a system
+promises, and how long elections take (``failover``).
 """
 
 from __future__ import annotations
@@ -14,14 +16,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from dethrone.checkers.facts import elections, groups, leading
+from dethrone.checkers.facts import elections, leading
 from dethrone.checkers.graph import end_of_run
 from dethrone.checkers.noise import disturbance, measured_anywhere
 from dethrone.harness.core.clock import Ns
 from dethrone.harness.core.events import FaultEvent
-from dethrone.harness.core.history import History
+from dethrone.harness.core.history import History, per_history
 from dethrone.harness.core.interfaces import declared
+from dethrone.harness.core.intervals import union
 from dethrone.harness.core.plan import Plan
+from dethrone.harness.core.views import columns
 
 Fate = Literal["kept", "lost", "noise", "unknown"]
 _RANK: tuple[Fate, ...] = ("lost", "noise", "unknown", "kept")
@@ -80,12 +84,19 @@ def _under(history: History, plan: Plan, begin: FaultEvent, window: _Window) -> 
         after = None if at is None else max(0, at - begin.span.hi)
         return Under(begin.fault, begin.kind, fate, why, after)
 
-    fates = [_of_group(history, plan, group, window) for group in groups(history)]
+    fates = [_of_group(history, plan, group, window) for group in _led_groups(history)]
     fate, why, at = min(fates, key=lambda found: _RANK.index(found[0]))
-    last = window.healed if at is None else at
-    if fate in ("kept", "lost") and _noisy(history, plan, begin, last):
+    if fate in ("kept", "lost") and _noisy(history, plan, begin, window, at):
         return row("noise", f"{why}, and a node stalled meanwhile")
     return row(fate, why, at)
+
+
+@per_history
+def _led_groups(history: History) -> list[str]:
+    """The groups of which polls name a leader; the unnamed one, whose traces may have a name, where none do."""
+    table = columns(history)
+    polls = table.observed
+    return sorted({table.words.words[code] for code in set(polls.group[polls.leads].tolist())}) or [""]
 
 
 def _of_group(history: History, plan: Plan, group: str, window: _Window) -> tuple[Fate, str, Ns | None]:
@@ -107,7 +118,7 @@ def _of_group(history: History, plan: Plan, group: str, window: _Window) -> tupl
     seen += [
         (fact.event.span.lo, fact.event.span.hi, fact.node, fact.term)
         for fact in elections(history)
-        if fact.group == group and before.span.hi < fact.event.span.hi <= until
+        if group in {fact.group, ""} and before.span.hi < fact.event.span.hi <= until
     ]
     changed = min((found for found in seen if other(found[2], found[3])), key=lambda found: found[1], default=None)
     was = f"{before.node} led" + (f" term {before.term}" if in_terms else "")
@@ -120,14 +131,16 @@ def _of_group(history: History, plan: Plan, group: str, window: _Window) -> tupl
     return "kept", was, None
 
 
-def _noisy(history: History, plan: Plan, begin: FaultEvent, last: Ns) -> bool:
-    promise, lo = plan.promise, begin.span.lo
-    if disturbance(history, promise, plan).within(plan.voters, lo, last):
-        return True
-    if declared(begin.kind).harms != "clock":
-        return False
+def _noisy(history: History, plan: Plan, begin: FaultEvent, window: _Window, lost_at: Ns | None) -> bool:
+    """Whether noise may have caused what is seen: the loss, or that nothing happened."""
+    promise, lo = plan.promise, window.begin
+    last = window.healed if lost_at is None else lost_at
+    stalls = measured_anywhere(history, promise, plan) if declared(begin.kind).harms == "clock" else []
+    voters = [one for one in stalls if not one.host or one.host in plan.voters]
+    if lost_at is None and declared(begin.kind).harms == "clock":
+        stalled = union((max(one.lo, lo), min(one.hi, last)) for one in voters if one.hi > lo and one.lo < last)
+        return 2 * sum(end - since for since, end in stalled) > last - lo
     since = lo - promise.election_timeout_ns
-    return any(
-        one.hi >= since and one.lo <= last and (not one.host or one.host in plan.voters)
-        for one in measured_anywhere(history, promise, plan)
+    return disturbance(history, promise, plan).within(plan.voters, lo, last) or any(
+        one.hi >= since and one.lo <= last for one in voters
     )

@@ -267,12 +267,32 @@ def test_two_faults_at_once_and_one_that_is_not_healed_say_nothing():
 def test_a_stall_under_a_skewed_clock_is_noise_and_long_before_it_is_none():
     tale = led(3)
     fault = skew(tale)
-    tale.noise("n2", 400).polls(600, 1, "n1").heal(fault).polls(600, 1, "n1")
+    tale.polls(450, 1, "n1").noise("n2", 400).polls(150, 1, "n1").heal(fault).polls(600, 1, "n1")
     assert fates(tale)[0][0] == "noise"
     tale = led(3).noise("n2", 400).polls(6000, 1, "n1")
     fault = skew(tale)
     tale.polls(600, 1, "n1").heal(fault).polls(600, 1, "n1")
     assert fates(tale)[0][0] == "kept"
+
+
+def test_a_leader_that_is_kept_under_a_skew_is_kept_in_spite_of_a_short_stall_and_under_a_pause_it_is_not():
+    tale = led(3)
+    fault = skew(tale)
+    tale.polls(450, 1, "n1").noise("n2", 400).polls(750, 1, "n1").heal(fault).polls(600, 1, "n1")
+    assert fates(tale)[0][0] == "kept"
+    tale = led(3)
+    fault = tale.pause("n3")
+    tale.polls(450, 1, "n1").noise("n2", 400).polls(750, 1, "n1").heal(fault).polls(600, 1, "n1")
+    assert fates(tale)[0][0] == "noise"
+
+
+def test_a_leader_that_is_lost_at_a_stall_under_a_skew_is_noise():
+    tale = led(3)
+    fault = skew(tale)
+    tale.polls(450, 1, "n1").noise("n3", 400).polls(150, 1, "n1").elected("n2", 2, "n2 n3").polls(900, 2, "n2").heal(
+        fault
+    )
+    assert fates(tale.polls(300, 2, "n2"))[0][0] == "noise"
 
 
 def test_where_terms_bind_no_leader_another_leader_is_what_counts():
