@@ -10,6 +10,7 @@ import click
 
 from dethrone.harness.cli import flags, run_options, settings
 from dethrone.harness.commands import margin as margin_command
+from dethrone.harness.core.clock import SECOND
 from dethrone.harness.core.duration import parse_duration
 from dethrone.harness.core.errors import ConfigError
 from dethrone.harness.engine.host.namespace_entry import enter
@@ -30,7 +31,12 @@ _OWN = ("out", "faults", "schedule", "scenario", "strategy", "nemesis-interval",
 @click.option("--to", "most", metavar="DOSE", help="largest dose [default: the kind's]")
 @click.option("--precision", type=click.IntRange(1, 400), help="widest answer, in percent [default: 25; of shares: 5]")
 @click.option("--confidence", default=95, show_default=True, type=click.IntRange(50, 99), help="in percent")
-@click.option("--hold", default="5s", show_default=True, help="how long a fault is held, where that is not the dose")
+@click.option(
+    "--hold",
+    default=f"{HOLD_NS // SECOND}s",
+    show_default=True,
+    help="how long a fault is held, where that is not the dose",
+)
 @click.option("--per-run", default=10, show_default=True, type=click.IntRange(1, 100), help="faults a run, at most")
 @click.option(
     "--out",
@@ -84,7 +90,7 @@ def margin(
         fault=fault,
         breaks=breaks,
         victims=victims,
-        hold_ns=parse_duration(hold) if hold else HOLD_NS,
+        hold_ns=parse_duration(hold),
         per_run=per_run,
         search=_search(kind, least, most, precision=precision, confidence=confidence),
     )

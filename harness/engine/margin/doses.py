@@ -17,6 +17,7 @@ from dethrone.harness.core.registry import unknown_name
 from dethrone.harness.core.schedule import PlannedFault, Schedule, Step
 from dethrone.harness.engine.margin.dose_search import Scale
 
+HOUR_NS = 3600 * SECOND
 HOLD_NS = 5 * SECOND
 GAP_NS = 1 * SECOND
 WARM_NS = 8 * SECOND
@@ -49,7 +50,9 @@ class DoseKind(msgspec.Struct, frozen=True, kw_only=True):
 
     def show(self, dose: int) -> str:
         """The dose in words."""
-        return f"{dose} %" if self.percent else show_duration(dose)
+        if self.percent:
+            return f"{dose} %"
+        return f"{dose / HOUR_NS:.3g} h" if dose >= HOUR_NS else show_duration(dose)
 
     def read(self, words: str) -> int:
         """The dose that a user wrote. Raises ConfigError."""
@@ -103,7 +106,7 @@ KINDS: Mapping[str, DoseKind] = {
             fault="clock",
             param="offset_ns",
             least=10 * MS,
-            most=24 * 3600 * SECOND,
+            most=24 * HOUR_NS,
         ),
         DoseKind(
             name="clock.back",
@@ -112,7 +115,7 @@ KINDS: Mapping[str, DoseKind] = {
             param="offset_ns",
             sign=-1,
             least=10 * MS,
-            most=24 * 3600 * SECOND,
+            most=24 * HOUR_NS,
         ),
         DoseKind(
             name="disk.slow",
