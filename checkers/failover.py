@@ -28,6 +28,7 @@ from dethrone.checkers.coverage import shown_by
 from dethrone.checkers.excuses import excuses
 from dethrone.checkers.facts import answers, elections, groups, leaders_polled, leading
 from dethrone.checkers.graph import Timeline, end_of_run, timeline
+from dethrone.checkers.kept_leaders import leadership_under_faults
 from dethrone.checkers.liveness_windows import windows
 from dethrone.checkers.noise import disturbance
 from dethrone.checkers.rounds import STEPS, contests, worn_out
@@ -57,7 +58,7 @@ STAGES = ("detect", "elect", "write")
 
 class Failover(Base):
     name = "failover"
-    version = "2"
+    version = "3"
     kind = "metric"
     views = (client_ops, columns, traced_terms, STEPS, *(named(name) for name in sorted(CAMPAIGNS)))
 
@@ -119,6 +120,7 @@ def figures(history: History, plan: Plan) -> dict[str, Any]:
         "term_inflation": max(0, top - len(terms)),
         "split_votes": split_votes(history),
         "deposed_leader_exposure_ns": exposure(history),
+        "leader_under": [row.plain() for row in leadership_under_faults(history, plan)],
     }
 
 

@@ -33,6 +33,13 @@ def system_of(named: str | None, given: Mapping[str, Given]) -> str:
         # the path of a description stands in run.json, and a replay may start anywhere
         return str(Path(named).resolve()) if registry.is_file(named) else named
     scenario = scenario_lookup.find(given["scenario"].value)
+    if scenario.system is None:
+        if named is None:
+            raise ConfigError(
+                f"the scenario {scenario.name!r} is for any system, and no system was named",
+                next_step=f"name one: dethrone run SYSTEM --scenario {scenario.name} (dethrone list systems)",
+            )
+        return str(Path(named).resolve()) if registry.is_file(named) else named
     if named is None and registry.is_file(scenario.system) and not ("trust" in given and given["trust"].value):
         raise ConfigError(
             f"the scenario names a file that would be executed with your rights: {scenario.system}",

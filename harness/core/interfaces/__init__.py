@@ -17,6 +17,7 @@ from dethrone.harness.core.interfaces.backend import (
     Lending,
     NodeStart,
     Owned,
+    Probing,
     ShapedHost,
 )
 from dethrone.harness.core.interfaces.checker import Checker, Demanding, Incremental, Model, Searching, Unmet, Watcher
@@ -102,6 +103,7 @@ __all__ = [
     "Owned",
     "Paced",
     "Places",
+    "Probing",
     "Profiled",
     "Reading",
     "Rerunnable",

@@ -180,6 +180,14 @@ class ShapedHost(Protocol):
         """Try it: why it cannot be changed, or ""."""
 
 
+@runtime_checkable
+class Probing(Protocol):
+    """A backend that can try what its hosts are capable of."""
+
+    def probe(self) -> Mapping[str, Available]:
+        """What ``Fault.needs`` may name → whether a host had it that was started for a moment, and is gone."""
+
+
 USUAL_CAPABILITIES = frozenset({"iptables", "signals", "faketime", "vdso", "files", "commands", "links"})
 """What faults may need on hosts of our own. ``vdso``: clocks of any program, where ``faketime`` needs one with libc."""
 
