@@ -92,9 +92,8 @@ def _unseen(description: Description) -> dict[str, NotPromised]:
         out["leader-has-majority"] = "the elected lines do not name the voters"
     if not counted:
         out["members-only"] = "the elected lines do not name the voters"
-    ends = "appended" in told or (probe.log_index is not None and probe.log_term is not None)
-    if not ends:
-        out["leader-completeness"] = "neither appended lines nor a probed log end"
+    if missing := _no_completeness(description):
+        out["leader-completeness"] = missing
     if "appended" not in told:
         out["log-matching"] = "no appended lines"
     if "committed" not in told and probe.commit is None:
@@ -106,6 +105,22 @@ def _unseen(description: Description) -> dict[str, NotPromised]:
     if "elected" not in told and not said.leader_bound_to_term:
         out["one-leader-per-term"] = "no elected lines, and the probe's leader is not bound to its term"
     return {name: NotPromised(why, "not observable") for name, why in out.items()}
+
+
+def _no_completeness(description: Description) -> str:
+    """Why new leaders' logs cannot be compared with what was committed; "" : they can."""
+    probe, told = description.probe, told_events(description)
+    if "appended" in told:
+        if not told & {"committed", "acknowledged"} and not description.ops:
+            return "appended lines, but neither committed nor acknowledged lines, nor operations"
+        return "" if "elected" in told else "appended lines, but no elected lines"
+    if probe.log_index is None or probe.log_term is None:
+        return "neither appended lines nor a probed log end"
+    lacking = ["commit in [probe]"] if probe.commit is None else []
+    lacking += [] if description.promise.leader_bound_to_term else ["leader_bound_to_term = true in [promise]"]
+    if lacking:
+        return f"a probed log end, but not {' and '.join(lacking)}; or print appended, elected and committed lines"
+    return ""
 
 
 def names_leader(description: Description) -> bool:

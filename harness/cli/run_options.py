@@ -30,8 +30,7 @@ def system_of(named: str | None, given: Mapping[str, Given]) -> str:
             raise ConfigError(
                 "no system was named", next_step="choose one of `dethrone list systems`, or add --scenario"
             )
-        # the path of a description stands in run.json, and a replay may start anywhere
-        return str(Path(named).resolve()) if registry.is_file(named) else named
+        return _absolute(named)
     scenario = scenario_lookup.find(given["scenario"].value)
     if named is None and registry.is_file(scenario.system) and not ("trust" in given and given["trust"].value):
         raise ConfigError(
@@ -39,12 +38,17 @@ def system_of(named: str | None, given: Mapping[str, Given]) -> str:
             where=str(given["scenario"].value),
             next_step=f"look at it, then name it yourself: dethrone run {scenario.system} …, or add --trust",
         )
-    if named not in (None, scenario.system):
+    if named is not None and _absolute(named) != _absolute(scenario.system):
         raise ConfigError(
             f"the scenario {scenario.name!r} belongs to {scenario.system}, not to {named}",
             next_step=f"remove {named} or --scenario",
         )
-    return scenario.system
+    return _absolute(scenario.system)
+
+
+def _absolute(system: str) -> str:
+    """The path of a description is in run.json, and a replay may start anywhere; any other name stays."""
+    return str(Path(system).resolve()) if registry.is_file(system) else system
 
 
 def run_options(system: str, given: Mapping[str, Given]) -> RunOptions:

@@ -22,6 +22,7 @@ from dethrone.harness.core.interfaces.backend import (
 from dethrone.harness.core.interfaces.checker import Checker, Demanding, Incremental, Model, Searching, Unmet, Watcher
 from dethrone.harness.core.interfaces.faults import FaultTraits, Shown, Who, declarations, declared, traits_of
 from dethrone.harness.core.interfaces.nemesis import (
+    Brisk,
     ClusterView,
     Condition,
     Fault,
@@ -67,6 +68,7 @@ __all__ = [
     "Available",
     "Backend",
     "BackendTraits",
+    "Brisk",
     "Checker",
     "Client",
     "ClusterView",

@@ -17,6 +17,7 @@ from dethrone.harness.core.clock import MS, SECOND, Ns
 from dethrone.harness.core.errors import ConfigError, MissingCapability
 from dethrone.harness.core.interfaces import (
     Backend,
+    Brisk,
     Condition,
     Electorate,
     Fault,
@@ -339,6 +340,9 @@ def _schedule(
             operations=workload.needs(),
             outsiders=outsiders,
         )
+    gap_ns_max = defaults.gap_ns_max if options.nemesis_interval_ns is None else None
+    if gap_ns_max is not None and isinstance(strategy, Brisk):
+        strategy = strategy.brisk(gap_ns_max)
     hat = Hat(
         strategy=strategy,
         rng=Rng(seed).stream("nemesis"),
