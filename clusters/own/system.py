@@ -366,7 +366,7 @@ def load(path: Path) -> OwnSystem:
 
 def _check_names(description: Description) -> None:
     """Raise ConfigError for an unknown fault, and for the name of a system that is installed."""
-    kinds = registry.names(registry.FAULTS)
+    kinds = registry.known(registry.FAULTS)
     said = description.promise
     for key, named in (("tolerates", said.tolerates), ("safe_under", said.safe_under)):
         for fault in named:

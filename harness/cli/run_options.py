@@ -62,15 +62,16 @@ def run_options(system: str, given: Mapping[str, Given]) -> RunOptions:
         return Path(value[key]) if key in value else None
 
     hosts, host, lent = _lent(given)
-    _refuse_strangers(given, hosts=hosts, host=host)
+    refuse_strangers(given, hosts=hosts, host=host)
     nodes = lent if lent and given["nodes"].origin == "default" else value["nodes"]
     return RunOptions(
         system=system,
         nodes=nodes,
         backend=value["on"],
-        faults=value.get("faults"),
-        workload=value.get("workload"),
-        strategy=value["strategy"],
+        faults=tuple(map(registry.absolute_code, value["faults"])) if "faults" in value else None,
+        workload=registry.absolute_code(value["workload"]) if "workload" in value else None,
+        strategy=registry.absolute_code(value["strategy"]),
+        checkers=tuple(map(registry.absolute_code, value.get("checker", ()))),
         time_limit_ns=ns("time-limit"),
         seed=value.get("seed"),
         nemesis_interval_ns=ns("nemesis-interval"),
@@ -95,7 +96,7 @@ def run_options(system: str, given: Mapping[str, Given]) -> RunOptions:
     )
 
 
-def _refuse_strangers(given: Mapping[str, Given], *, hosts: Path | None, host: tuple[str, ...]) -> None:
+def refuse_strangers(given: Mapping[str, Given], *, hosts: Path | None = None, host: tuple[str, ...] = ()) -> None:
     """ConfigError where a settings file that may be another user's names what a run would execute or reach."""
     doubted = {key: one for key, one in given.items() if one.doubt}
     if not doubted or ("trust" in given and given["trust"].value):
@@ -104,6 +105,10 @@ def _refuse_strangers(given: Mapping[str, Given], *, hosts: Path | None, host: t
     named = RunOptions(
         system="",
         variant=doubted["variant"].value if "variant" in doubted else None,
+        faults=doubted["faults"].value if "faults" in doubted else None,
+        workload=doubted["workload"].value if "workload" in doubted else None,
+        strategy=doubted["strategy"].value if "strategy" in doubted else "random",
+        checkers=doubted["checker"].value if "checker" in doubted else (),
         base=doubted["base"].value if "base" in doubted else None,
         hosts=hosts if lent else None,
         host=host if lent else (),

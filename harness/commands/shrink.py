@@ -68,7 +68,7 @@ def shrink_run(
     if not 1 <= need <= of:
         raise ConfigError(f"{need} of {of} runs must fail", next_step="choose --need between 1 and --of")
     stored = stored_at(run_dir, place)
-    failed = failed_in(run_dir)
+    failed = failed_in(run_dir, stored.options.checkers)
     if not failed:
         raise ConfigError("this run did not fail; there is nothing to shrink", where=str(run_dir))
     wanted = _wanted(failed, checkers, where=str(run_dir))

@@ -43,6 +43,7 @@ from dethrone.harness.core.schedule import Schedule
 from dethrone.harness.core.schedule_text import read_schedule
 from dethrone.harness.core.timescale import SCALE_MAX, longer, longer_promise, schedule_at, show_scale
 from dethrone.harness.core.world import VirtualBackend
+from dethrone.harness.engine.run.code_names import settled
 from dethrone.harness.engine.run.continuation import Continuation, Continue
 from dethrone.harness.engine.run.options import RunOptions
 from dethrone.harness.engine.run.scenario_lookup import find
@@ -80,6 +81,7 @@ def node_names(count: int) -> tuple[str, ...]:
 
 def draft(options: RunOptions, *, seed: int) -> Draft:
     """The whole plan. Raises ConfigError for anything unknown, contradictory or too short to be worth running."""
+    options = settled(options)
     system: System = registry.load(registry.SYSTEMS, options.system)
     backend = lent_backend(options.backend, options.hosts, options.host)
     if options.unsafe_root and backend.traits.unsafe is not None:
