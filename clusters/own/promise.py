@@ -11,6 +11,9 @@ from dethrone.harness.core.clock import SECOND, Ns
 from dethrone.harness.core.duration import parse_duration
 from dethrone.harness.core.promise import NotPromised, Promise, noise_limit_ns
 
+ASSERTIONS = ("always", "sometimes", "unreachable")
+"""Lines that each have a checker of their name."""
+
 
 def observable(description: Description) -> tuple[str, ...]:
     """See ``dethrone.harness.core.plan.Plan.observable``. What the nodes print themselves counts as witnessed."""
@@ -22,6 +25,7 @@ def observable(description: Description) -> tuple[str, ...]:
     out += ["commit"] if probe.commit is not None else []
     out += ["ops"] if description.ops else []
     out += ["found"] if "recovered" in told else []
+    out += [name for name in ASSERTIONS if name in told]
     return tuple(out)
 
 
@@ -55,6 +59,7 @@ def promise_of(description: Description, *, profile: str) -> Promise:
         linearizable_reads=said.linearizable_reads,
         pre_vote=said.pre_vote,
         exits_ok=description.log.exits_ok,
+        sometimes=description.trace.sometimes if description.trace is not None else (),
     )
 
 

@@ -223,6 +223,12 @@ def traced(event: ev.Traced) -> str:
         case "vote_decision":
             who, rest = _text(data, "candidate"), _rest(data, "candidate")
             return f"{node} decided on {who}'s request for a vote (term {term}): {rest}"
+        case "always" | "sometimes" | "unreachable" if "assertion" in data:
+            holds = (
+                "was reached" if event.name == "unreachable" else "holds" if data.get("condition") else "does not hold"
+            )
+            details = f": {short(data['details'])}" if data.get("details") else ""
+            return f"{node} evaluated {data['assertion']} ({event.name}): it {holds}{details}"
         case "start":
             return f"{node} starts with term {term}"
         case _:
