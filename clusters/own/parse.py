@@ -356,6 +356,9 @@ def _log(log: LogTable, *, where: str) -> LogTable:
     return log
 
 
+_SOMETIMES = 'add "sometimes" to events, or remove the key'
+
+
 def _trace(trace: TraceTable, *, where: str) -> TraceTable:
     for event in trace.events:
         if event not in EVENTS:
@@ -364,6 +367,8 @@ def _trace(trace: TraceTable, *, where: str) -> TraceTable:
         raise ConfigError("no trace line is named", where=where, next_step=f"known: {', '.join(EVENTS)}")
     if trace.voters and "elected" not in trace.events:
         raise ConfigError("voters come from `elected` lines, which are not among the events", where=where)
+    if trace.sometimes and "sometimes" not in trace.events:
+        raise ConfigError("sometimes names assertions of lines that are not printed", where=where, next_step=_SOMETIMES)
     check_words([trace.file], PLACES, where=f"{where} file")
     return trace
 

@@ -96,12 +96,13 @@ class LogTable(Table, frozen=True, kw_only=True):
 class TraceTable(Table, frozen=True, kw_only=True):
     """``[trace]``: which lines the nodes print (all of them whenever they apply), and where.
 
-    ``voters``: the ``elected`` lines name the voters.
+    ``voters``: the ``elected`` lines name the voters. ``sometimes``: assertions that must hold once in each run.
     """
 
     events: tuple[str, ...]
     file: str = "{log_dir}/node.log"
     voters: bool = False
+    sometimes: tuple[str, ...] = ()
 
 
 class OpTable(Table, frozen=True, kw_only=True):

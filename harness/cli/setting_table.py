@@ -56,8 +56,16 @@ SETTINGS: dict[str, Setting] = {
             "app=kv",
             "label of the containers to break, instead of a project (repeatable: all must match)",
         ),
-        _setting("faults", words, "partition,kill", "fault kinds, or `none` [default: the system's]"),
+        _setting(
+            "faults", words, "partition,kill", "fault kinds (also FILE.py:NAME), or `none` [default: the system's]"
+        ),
         _setting("workload", text, "log", "operations of the clients (`list workloads`) [default: the system's]"),
+        _setting(
+            "checker",
+            places,
+            "one-leader-per-term",
+            "checker that judges, instead of all; FILE.py:NAME is one more (repeatable)",
+        ),
         _setting("strategy", text, "random", "strategy that draws the schedule (`list strategies`) [default: random]"),
         _setting("time-limit", duration, "60s", "length of the fault phase [default: the system's]"),
         _setting(

@@ -26,14 +26,19 @@ from dethrone.nemesis.strategies.packing import pack, pack_most
 
 class RandomStrategy:
     """See ``dethrone.harness.core.interfaces.Strategy`` and ``Thorough``. ``each_kind``: each kind before anything
-    else."""
+    else. ``gap_ns_max``: see ``Brisk``."""
 
-    def __init__(self, *, each_kind: bool = False) -> None:
+    def __init__(self, *, each_kind: bool = False, gap_ns_max: Ns | None = None) -> None:
         self._each_kind = each_kind
+        self._gap_ns_max = gap_ns_max
 
     def thorough(self) -> RandomStrategy:
         """See ``Thorough``."""
-        return RandomStrategy(each_kind=True)
+        return RandomStrategy(each_kind=True, gap_ns_max=self._gap_ns_max)
+
+    def brisk(self, gap_most_ns: Ns) -> RandomStrategy:
+        """See ``Brisk``."""
+        return RandomStrategy(each_kind=self._each_kind, gap_ns_max=gap_most_ns)
 
     def draw(
         self, rng: Rng, *, faults: Mapping[str, Fault], nodes: int, time_limit_ns: Ns, interval_ns: Ns, promise: Promise
@@ -41,7 +46,9 @@ class RandomStrategy:
         """A schedule of these fault kinds; ConfigError if the time limit is shorter than one fault."""
         if not faults:
             return Schedule(seed=rng.seed, strategy="random", steps=())
-        pace = pace_of(time_limit_ns=time_limit_ns, interval_ns=interval_ns, promise=promise)
+        pace = pace_of(
+            time_limit_ns=time_limit_ns, interval_ns=interval_ns, promise=promise, gap_ns_max=self._gap_ns_max
+        )
         slots, budget_ns = pace.slots, pace.budget_ns
         owed, groups = owed_groups(rng, faults, slots=slots, nodes=nodes, each_kind=self._each_kind)
         met = {demand.obligation for group in groups for demand in group}

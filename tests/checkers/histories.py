@@ -357,6 +357,7 @@ def promise(**changes: Any) -> Promise:
 
 
 ALL = ("traced", "witness", "observed", "ops", "log_end", "commit", "voted_for", "atomic", "found")
+ALL = (*ALL, "always", "sometimes", "unreachable")
 
 
 def plan(nodes: int = 3, *, given: Promise | None = None, workload: str = "log", **changes: Any) -> Plan:

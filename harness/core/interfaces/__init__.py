@@ -23,6 +23,7 @@ from dethrone.harness.core.interfaces.backend import (
 from dethrone.harness.core.interfaces.checker import Checker, Demanding, Incremental, Model, Searching, Unmet, Watcher
 from dethrone.harness.core.interfaces.faults import FaultTraits, Shown, Who, declarations, declared, traits_of
 from dethrone.harness.core.interfaces.nemesis import (
+    Brisk,
     ClusterView,
     Condition,
     Fault,
@@ -69,6 +70,7 @@ __all__ = [
     "Available",
     "Backend",
     "BackendTraits",
+    "Brisk",
     "Checker",
     "Client",
     "ClusterView",

@@ -150,3 +150,11 @@ class Thorough(Protocol):
 
     def thorough(self) -> Strategy:
         """The strategy that does."""
+
+
+@runtime_checkable
+class Brisk(Protocol):
+    """A strategy that can keep the gaps between faults short even where faults have to last long."""
+
+    def brisk(self, gap_most_ns: Ns) -> Strategy:
+        """The strategy that leaves at most this from health to the next fault."""

@@ -154,6 +154,8 @@ class RunDefaults(msgspec.Struct, frozen=True, kw_only=True):
     faults: tuple[str, ...] = ("partition", "kill", "pause")
     workload: str = "log"
     nemesis_interval_ns: Ns = 5_000_000_000
+    gap_ns_max: Ns | None = None
+    """The longest gap from health to the next fault, where no interval was asked for and the strategy is ``Brisk``."""
     time_limit_ns: Ns = 60_000_000_000
     settings: Mapping[str, str] = {}
     stop_at_first_failure: bool = False

@@ -17,6 +17,7 @@ from dethrone.harness.core.clock import MS, SECOND, Ns
 from dethrone.harness.core.errors import ConfigError, MissingCapability
 from dethrone.harness.core.interfaces import (
     Backend,
+    Brisk,
     Condition,
     Electorate,
     Fault,
@@ -42,6 +43,7 @@ from dethrone.harness.core.schedule import Schedule
 from dethrone.harness.core.schedule_text import read_schedule
 from dethrone.harness.core.timescale import SCALE_MAX, longer, longer_promise, schedule_at, show_scale
 from dethrone.harness.core.world import VirtualBackend
+from dethrone.harness.engine.run.code_names import settled
 from dethrone.harness.engine.run.continuation import Continuation, Continue
 from dethrone.harness.engine.run.options import RunOptions
 from dethrone.harness.engine.run.scenario_lookup import find
@@ -79,6 +81,7 @@ def node_names(count: int) -> tuple[str, ...]:
 
 def draft(options: RunOptions, *, seed: int) -> Draft:
     """The whole plan. Raises ConfigError for anything unknown, contradictory or too short to be worth running."""
+    options = settled(options)
     system: System = registry.load(registry.SYSTEMS, options.system)
     backend = lent_backend(options.backend, options.hosts, options.host)
     if options.unsafe_root and backend.traits.unsafe is not None:
@@ -339,6 +342,9 @@ def _schedule(
             operations=workload.needs(),
             outsiders=outsiders,
         )
+    gap_ns_max = defaults.gap_ns_max if options.nemesis_interval_ns is None else None
+    if gap_ns_max is not None and isinstance(strategy, Brisk):
+        strategy = strategy.brisk(gap_ns_max)
     hat = Hat(
         strategy=strategy,
         rng=Rng(seed).stream("nemesis"),
