@@ -63,6 +63,7 @@ def run_options(system: str, given: Mapping[str, Given]) -> RunOptions:
     return RunOptions(
         system=system,
         nodes=nodes,
+        zones=value.get("zones", ()),
         backend=value["on"],
         faults=value.get("faults"),
         workload=value.get("workload"),

@@ -158,6 +158,8 @@ class ChaosResult:
             f"--nodes {len(plan.nodes)}",
             f"--on {plan.backend}",
         ]
+        if plan.zones:
+            words.append(f"--zones {','.join(plan.zones.get(node, '') for node in plan.nodes)}")
         words += [f"--profile {plan.profile}", *([f"--variant {plan.variant}"] if plan.variant else [])]
         return " ".join([*words, f"--schedule {self.run_dir}/schedule.planned.json"])
 
@@ -197,6 +199,7 @@ class Chaos:
         system: str,
         *,
         nodes: int | None = None,
+        zones: Iterable[str] | None = None,
         faults: Iterable[str] | None = None,
         time_limit: str | None = None,
         seed: int | None = None,
@@ -258,6 +261,7 @@ def _options(system: str, merged: Mapping[str, Any], out: Path) -> RunOptions:
     return RunOptions(
         system=system,
         nodes=merged["nodes"],
+        zones=tuple(merged.get("zones", ())),
         backend=merged["on"],
         faults=None if faults is None else tuple(faults),
         workload=merged.get("workload"),

@@ -357,8 +357,9 @@ def _process(event: ev.NodeProcess) -> str:
 def begun_line(event: ev.FaultEvent) -> str:
     """A fault, and by which means hosts changed their links, if they did."""
     what = fault_line(event.kind, event.victims, event.roles, event.params)
-    engine = event.evidence.get("engine", "")
-    return f"{what} · by {engine} (packets)" if engine else what
+    engine, zones = event.evidence.get("engine", ""), event.evidence.get("zones", ())
+    where = f" · zone {', '.join(map(str, zones))}" if zones else ""
+    return f"{what}{where} · by {engine} (packets)" if engine else f"{what}{where}"
 
 
 def _fault(event: ev.FaultEvent) -> str:

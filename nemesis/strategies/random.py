@@ -22,18 +22,24 @@ from dethrone.nemesis.leaderless import hitting_anybody
 from dethrone.nemesis.obligations import Demand, demands, faults_for, fit
 from dethrone.nemesis.strategies.pacing import STEPS_MAX, pace_of
 from dethrone.nemesis.strategies.packing import pack, pack_most
+from dethrone.nemesis.zonal import in_zones
 
 
 class RandomStrategy:
-    """See ``dethrone.harness.core.interfaces.Strategy`` and ``Thorough``. ``each_kind``: each kind before anything
-    else."""
+    """See ``dethrone.harness.core.interfaces.Strategy``, ``Thorough`` and ``Zoning``. ``each_kind``: each kind before
+    anything else."""
 
-    def __init__(self, *, each_kind: bool = False) -> None:
+    def __init__(self, *, each_kind: bool = False, zones: Mapping[str, str] | None = None) -> None:
         self._each_kind = each_kind
+        self._zones = zones or {}
 
     def thorough(self) -> RandomStrategy:
         """See ``Thorough``."""
-        return RandomStrategy(each_kind=True)
+        return RandomStrategy(each_kind=True, zones=self._zones)
+
+    def zoned(self, zones: Mapping[str, str]) -> RandomStrategy:
+        """See ``Zoning``."""
+        return RandomStrategy(each_kind=self._each_kind, zones=zones)
 
     def draw(
         self, rng: Rng, *, faults: Mapping[str, Fault], nodes: int, time_limit_ns: Ns, interval_ns: Ns, promise: Promise
@@ -63,7 +69,9 @@ class RandomStrategy:
             obligations=tuple(sorted(name for name in met if name)),
             health_bound_ns=pace.health_bound_ns,
         )
-        return hitting_anybody(drawn, nodes=nodes) if promise.leaderless else drawn
+        if promise.leaderless:
+            return hitting_anybody(drawn, nodes=nodes)
+        return in_zones(drawn, rng.stream("zones"), faults=faults, zones=self._zones)
 
 
 def owed_groups(

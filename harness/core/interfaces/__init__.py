@@ -30,6 +30,7 @@ from dethrone.harness.core.interfaces.nemesis import (
     Occurrence,
     Strategy,
     Thorough,
+    Zoning,
 )
 from dethrone.harness.core.interfaces.system import (
     IN_A_CONTAINER,
@@ -57,6 +58,7 @@ from dethrone.harness.core.interfaces.system import (
     Telling,
     TraceLine,
     Unpreloaded,
+    Zoned,
 )
 from dethrone.harness.core.interfaces.workload import Generator, OpPlan, Workload
 
@@ -122,6 +124,8 @@ __all__ = [
     "Who",
     "Workload",
     "Yes",
+    "Zoned",
+    "Zoning",
     "declarations",
     "declared",
     "traits_of",

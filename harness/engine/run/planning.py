@@ -31,6 +31,8 @@ from dethrone.harness.core.interfaces import (
     System,
     Unpreloaded,
     Workload,
+    Zoned,
+    Zoning,
     declared,
     traits_of,
 )
@@ -42,6 +44,7 @@ from dethrone.harness.core.schedule import Schedule
 from dethrone.harness.core.schedule_text import read_schedule
 from dethrone.harness.core.timescale import SCALE_MAX, longer, longer_promise, schedule_at, show_scale
 from dethrone.harness.core.world import VirtualBackend
+from dethrone.harness.core.zones import check_zones, zones_in_order
 from dethrone.harness.engine.run.continuation import Continuation, Continue
 from dethrone.harness.engine.run.options import RunOptions
 from dethrone.harness.engine.run.scenario_lookup import find
@@ -99,9 +102,11 @@ def draft(options: RunOptions, *, seed: int) -> Draft:
     wanted = options.faults if options.faults is not None else usual
     faults = {kind: _fault(system, backend, kind) for kind in wanted}
     promise = _bearing(promise, faults)
+    zones = _zones(options, system, backend, nodes)
     schedule, more = _schedule(
         options,
         defaults,
+        zones=zones,
         system=system,
         backend=backend,
         faults=faults,
@@ -110,6 +115,7 @@ def draft(options: RunOptions, *, seed: int) -> Draft:
         limit_ns=limit_ns,
         seed=seed,
     )
+    check_zones(schedule, zones)
     kinds = {kind: _fault(system, backend, kind) for kind in sorted({*schedule.kinds, *faults})}
     promise = _bearing(promise, kinds)
     workload, workload_plan = _workload(options, defaults, system=system, promise=promise)
@@ -121,6 +127,7 @@ def draft(options: RunOptions, *, seed: int) -> Draft:
         variant=options.variant,
         nodes=nodes,
         voters=voters,
+        zones=zones,
         knobs=knobs,
         seed=seed,
         time_limit_ns=limit_ns,
@@ -315,6 +322,7 @@ def _schedule(
     backend: Backend,
     faults: Mapping[str, Fault],
     promise: Promise,
+    zones: Mapping[str, str],
     outsiders: int,
     limit_ns: Ns,
     seed: int,
@@ -339,6 +347,8 @@ def _schedule(
             operations=workload.needs(),
             outsiders=outsiders,
         )
+    if isinstance(strategy, Zoning) and zones:
+        strategy = strategy.zoned(zones)
     hat = Hat(
         strategy=strategy,
         rng=Rng(seed).stream("nemesis"),
@@ -360,6 +370,15 @@ def _schedule(
         return Continuation(steps=steps, conditions=_load_conditions(triggers))
 
     return msgspec.structs.replace(schedule, seed=seed), more
+
+
+def _zones(options: RunOptions, system: System, backend: Backend, nodes: tuple[str, ...]) -> dict[str, str]:
+    """Node → zone: as the user says, else as the file with the hosts does, else as the system's description does."""
+    if options.zones:
+        return zones_in_order(options.zones, nodes)
+    lending = backend.traits.lending
+    lent = {} if lending is None else {node: zone for node, zone in lending.zones.items() if node in nodes}
+    return lent or dict(system.zones(nodes) if isinstance(system, Zoned) else {})
 
 
 def _conditions(schedule: Schedule) -> dict[str, Condition]:
