@@ -1,11 +1,13 @@
 """partition: directed cuts between hosts, in one of the shapes of ``dethrone.nemesis.shapes``.
 
-Parameters: ``shape`` (a name of ``SHAPES``); or ``links``, a list of ``[selector, selector]``: what the one sends never
-arrives at the other; or ``cuts``, a list of ``[src, dst]`` by name, for exactly these (a replay).
+Parameters: ``shape`` (a name of ``SHAPES``); or ``graph``, the name of one of ``dethrone.nemesis.orbits``, in which the
+victim has place 0; or ``links``, a list of ``[selector, selector]``: what the one sends never arrives at the other; or
+``cuts``, a list of ``[src, dst]`` by name, for exactly these (a replay).
 ``way``: ``drop`` (default): what is cut vanishes; ``reset``: TCP is answered with a reset, so that connections end at
 once and their programs notice.
 ``victims`` chooses what the shape is built around: the one side of ``halves``, the nodes that ``isolate`` and the
-one-way shapes hit, the node in the middle of ``bridge`` and ``hub``, an end (or both) of a link; ``all`` for the rest.
+one-way shapes hit, the node in the middle of ``bridge`` and ``hub``, an end (or both) of a link, those that lose the
+leader by ``from-leader``, the only one by ``constrained`` that can still reach a majority; ``all`` for the rest.
 
 Guarantees: pure; what was resolved carries the cuts themselves, so a stored schedule means the same for ever. Out of
 scope: clients: only links between nodes are cut.
@@ -26,7 +28,7 @@ from dethrone.harness.core.quorum import minority
 from dethrone.harness.core.registry import unknown_name
 from dethrone.harness.core.rng import Rng
 from dethrone.harness.core.schedule import PlannedFault
-from dethrone.nemesis import selectors, shapes
+from dethrone.nemesis import orbits, selectors, shapes
 from dethrone.nemesis.parameters import bad, check_known, check_times
 
 WAYS = ("drop", "reset")
@@ -45,7 +47,9 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
     draws: tuple[str, ...]
     """The selectors that are drawn for it."""
     weight: int
-    """How often it is drawn, against the others."""
+    """How often it is drawn, against the others; 0: only in what several faults make up together."""
+    follows: bool = False
+    """It is built with the leader as the first of the nodes, and the victims are others."""
 
 
 def _bridge(group: tuple[str, ...], nodes: tuple[str, ...], rng: Rng) -> shapes.Cuts:
@@ -117,6 +121,21 @@ SHAPES: Mapping[str, Shape] = {
         draws=("follower",),
         weight=1,
     ),
+    "from-leader": Shape(
+        build=lambda group, nodes, _: shapes.from_leader(group, nodes[0]),
+        nodes_min=3,
+        draws=("follower",),
+        weight=0,
+        follows=True,
+    ),
+    "constrained": Shape(
+        build=lambda group, nodes, _: shapes.constrained(group[0], nodes[0], nodes),
+        nodes_min=4,
+        victims_max=1,
+        draws=("follower",),
+        weight=0,
+        follows=True,
+    ),
 }
 
 
@@ -140,12 +159,19 @@ class PartitionFault:
 
     def check(self, fault: PlannedFault, *, nodes: int) -> None:
         """Raise ConfigError for bad parameters, too few nodes for the shape, or victims that do not fit it."""
-        check_known(self.kind, fault.params, ("shape", "cuts", "links", "way"))
+        check_known(self.kind, fault.params, ("shape", "graph", "cuts", "links", "way"))
         _way(fault.params)
         check_times(fault)
         selector = selectors.check(fault.victims, nodes=nodes)
         if "cuts" in fault.params:
             _read_cuts(fault.params["cuts"])
+            return
+        if "graph" in fault.params:
+            orbit = orbits.read(fault.params["graph"])
+            if orbit.nodes > nodes or selectors.size(selector, nodes) != 1:
+                raise bad(
+                    self.kind, "graph", str(orbit), f"it is of {orbit.nodes} nodes, and one of them is the victim"
+                )
             return
         if "links" in fault.params:
             for pair in _pairs("links", fault.params["links"]):
@@ -201,8 +227,20 @@ class PartitionFault:
             if isinstance(found, str):
                 return found
             cuts = found
+        elif "graph" in fault.params:
+            orbit = orbits.read(fault.params["graph"])
+            others = [node for node in view.voters or view.nodes if node != victims[0]]
+            places = (victims[0], *rng.stream("places").shuffle(others))
+            if len(places) < orbit.nodes:
+                return f"{len(places)} voting nodes, {orbit.nodes} wanted"
+            cuts = frozenset((places[a], places[b]) for a, b in orbit.cuts)
         else:
-            cuts = _shape(fault.params.get("shape")).build(victims, view.nodes, rng.stream("shape"))
+            shape, nodes = _shape(fault.params.get("shape")), view.nodes
+            if shape.follows:
+                if view.leader is None or view.leader in victims:
+                    return "no leader is known" if view.leader is None else f"{view.leader} leads now"
+                nodes = (view.leader, *(node for node in nodes if node != view.leader))
+            cuts = shape.build(victims, nodes, rng.stream("shape"))
         if not cuts:
             return "the shape cuts nothing here"
         return victims, {**fault.params, "cuts": [list(cut) for cut in sorted(cuts)]}

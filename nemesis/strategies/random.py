@@ -22,7 +22,7 @@ from dethrone.nemesis.leaderless import hitting_anybody
 from dethrone.nemesis.obligations import Demand, demands, faults_for, fit
 from dethrone.nemesis.strategies.pacing import STEPS_MAX, pace_of
 from dethrone.nemesis.strategies.packing import pack, pack_most
-from dethrone.nemesis.zonal import in_zones
+from dethrone.nemesis.strategies.zonal import in_zones
 
 
 class RandomStrategy:

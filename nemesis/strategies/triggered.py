@@ -35,7 +35,7 @@ from dethrone.nemesis.strategies.pacing import STEPS_MAX, Pace, pace_of
 from dethrone.nemesis.strategies.random import extra, fewest_groups, free
 from dethrone.nemesis.strategies.rows import Row, draw_row, hit, offered, partner
 from dethrone.nemesis.strategies.series import Series
-from dethrone.nemesis.zonal import in_zones
+from dethrone.nemesis.strategies.zonal import in_zones
 
 BASE = "base"
 """The name of the fault after which triggers are armed."""

@@ -24,6 +24,7 @@ from dethrone.harness.core.interfaces.faults import FaultTraits, Shown, Who, dec
 from dethrone.harness.core.interfaces.nemesis import (
     ClusterView,
     Condition,
+    Enumerating,
     Fault,
     Informed,
     Obliging,
@@ -79,6 +80,7 @@ __all__ = [
     "DeploySpec",
     "Described",
     "Electorate",
+    "Enumerating",
     "Evidence",
     "Fault",
     "FaultTraits",

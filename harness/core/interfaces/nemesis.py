@@ -147,6 +147,18 @@ class Informed(Protocol):
 
 
 @runtime_checkable
+class Enumerating(Protocol):
+    """A strategy that plays a list in parts, one a run, instead of drawing: what it plays depends on the seed only by
+    the part. Its runs owe nothing besides, and end with the schedule."""
+
+    kinds: frozenset[str]
+    """The kinds of faults in its list."""
+
+    def part(self, number: int) -> Strategy:
+        """The strategy for the run of this seed: parts follow each other, and come again after the last one."""
+
+
+@runtime_checkable
 class Zoning(Protocol):
     """A strategy that draws faults of whole zones, where nodes have zones."""
 

@@ -43,6 +43,13 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True):
         noise = [verdict.evidence.get("noise") for verdict in self.verdicts if verdict.checker == "coverage"]
         return max((float(one["excused_percent"]) for one in noise if isinstance(one, Mapping)), default=0.0)
 
+    @property
+    def cuts(self) -> tuple[Mapping[str, Any], ...]:
+        """What each cut did, as the checker ``failover`` says, where the run played a list of them."""
+        figures = next((verdict.metrics for verdict in self.verdicts if verdict.checker == "failover"), {})
+        found = figures.get("cuts", ())
+        return tuple(row for row in found if isinstance(row, Mapping)) if isinstance(found, list | tuple) else ()
+
 
 class RunResult(msgspec.Struct, frozen=True, kw_only=True):
     """The result of a run. ``judgement`` is None when there was nothing to judge. ``exit_code``: see below."""

@@ -19,6 +19,7 @@ from dethrone.harness.core.interfaces import (
     Backend,
     Condition,
     Electorate,
+    Enumerating,
     Fault,
     Informed,
     No,
@@ -99,7 +100,7 @@ def draft(options: RunOptions, *, seed: int) -> Draft:
     limit_ns = options.time_limit_ns if options.time_limit_ns is not None else defaults.time_limit_ns
     written = options.schedule is not None or options.scenario is not None
     usual = () if written else defaults.faults  # who wrote what happens needs nothing else to be possible
-    wanted = options.faults if options.faults is not None else usual
+    wanted = _kinds_played(options) or (options.faults if options.faults is not None else usual)
     faults = {kind: _fault(system, backend, kind) for kind in wanted}
     promise = _bearing(promise, faults)
     zones = _zones(options, system, backend, nodes)
@@ -143,7 +144,7 @@ def draft(options: RunOptions, *, seed: int) -> Draft:
         data_in=options.data_in or "disk",
         secrets=system.secret_knobs() if isinstance(system, Secretive) else (),
         settings=_unusual(system, knobs, profile=profile, asked=asked),
-        evidence=evidence(schedule, promise, drawn=options.schedule is None and options.scenario is None),
+        evidence=evidence(schedule, promise, drawn=not written and not _kinds_played(options)),
     )
     backend.traits.refuse(plan)
     if plan.data_in == "memory" and not backend.traits.memory_dir:
@@ -349,6 +350,8 @@ def _schedule(
         )
     if isinstance(strategy, Zoning) and zones:
         strategy = strategy.zoned(zones)
+    if isinstance(strategy, Enumerating):
+        strategy = strategy.part(seed)
     hat = Hat(
         strategy=strategy,
         rng=Rng(seed).stream("nemesis"),
@@ -358,10 +361,11 @@ def _schedule(
         interval_ns=interval_ns,
         promise=promise,
     )
-    schedule = draw_each_kind(hat, demanded=bool(options.faults)) if options.conclusive else hat.draw()
+    played = bool(_kinds_played(options))
+    schedule = draw_each_kind(hat, demanded=bool(options.faults)) if options.conclusive and not played else hat.draw()
     _check_schedule(schedule, nodes=options.nodes)
     final = [kind for kind, fault in faults.items() if traits_of(fault).lasts == "for-good"]
-    if not options.conclusive or final or not all(promise.bears(kind, {}) for kind in faults):
+    if not options.conclusive or played or final or not all(promise.bears(kind, {}) for kind in faults):
         return msgspec.structs.replace(schedule, seed=seed), None
 
     def more() -> Continuation:
@@ -370,6 +374,22 @@ def _schedule(
         return Continuation(steps=steps, conditions=_load_conditions(triggers))
 
     return msgspec.structs.replace(schedule, seed=seed), more
+
+
+def _kinds_played(options: RunOptions) -> tuple[str, ...]:
+    """The kinds of faults of a strategy that plays a list; none: the strategy draws. ConfigError: others are wanted."""
+    if options.schedule is not None or options.scenario is not None or options.faults == ():
+        return ()
+    strategy: Strategy = registry.load(registry.STRATEGIES, options.strategy)
+    if not isinstance(strategy, Enumerating):
+        return ()
+    others = sorted(set(options.faults or ()) - strategy.kinds)
+    if others:
+        raise ConfigError(
+            f"the strategy {options.strategy!r} plays {', '.join(sorted(strategy.kinds))} and no {', '.join(others)}",
+            next_step="remove --faults, or choose another --strategy",
+        )
+    return tuple(sorted(strategy.kinds))
 
 
 def _zones(options: RunOptions, system: System, backend: Backend, nodes: tuple[str, ...]) -> dict[str, str]:

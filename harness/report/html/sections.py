@@ -16,7 +16,7 @@ from dethrone.harness.core.known_findings import line_of as known_line
 from dethrone.harness.core.schedule import PlannedFault
 from dethrone.harness.core.secrets import shown
 from dethrone.harness.core.verdict import Finding, Verdict
-from dethrone.harness.report import page_data, screens
+from dethrone.harness.report import cut_table, page_data, screens
 from dethrone.harness.report.failover import noisy_faults, summary
 from dethrone.harness.report.html.dots import dots
 from dethrone.harness.report.html.drawings import drawing
@@ -84,6 +84,8 @@ def nav(files: RunFiles) -> str:
         ("failover", "Failover"),
         ("faults", "Faults"),
     ]
+    if cut_table.table(files.judgement):
+        links.append(("cuts", "Cuts"))
     links += [("table", "All properties"), ("noise", "Noise"), ("run", "The run")]
     if page_data.findings(files):
         links.insert(0, ("findings", "Findings"))
@@ -193,7 +195,20 @@ def elections(drawn: Drawn) -> str:
 
 def tail(files: RunFiles, drawn: Drawn) -> str:
     """Everything under the drawings."""
-    return "".join((failover(files, drawn), faults(files, drawn), table(files), noise(files, drawn), run(files)))
+    parts = (failover(files, drawn), cuts(files), faults(files, drawn), table(files), noise(files, drawn), run(files))
+    return "".join(parts)
+
+
+def cuts(files: RunFiles) -> str:
+    """What each cut did, where the run played a list of them."""
+    rows = cut_table.table(files.judgement)
+    if not rows:
+        return ""
+    return (
+        '<section id="cuts"><h2>What each cut did</h2>'
+        '<p class="hint">From the cut in force to its heal. “then”: who led in the last third of it, in the highest '
+        "term.</p>" + _table(cut_table.HEADERS, rows, numbers=cut_table.NUMBERS) + "</section>"
+    )
 
 
 def failover(files: RunFiles, drawn: Drawn) -> str:
