@@ -9,7 +9,8 @@ term. ``not_owed``: which of these faults, by their place in the lists, left no 
 ``noisy``: at which of them noise of a voter is charged before a new leader served (``dethrone.checkers.noise``); these
 times are the machine's as well, so medians leave them out; ``noisy_faults``: the numbers of these faults.
 Besides: how long two leaders of different terms certainly claimed to lead at once, elections, split votes, term
-inflation, and what each cut did where a run plays a list of them (``cut_effects``).
+inflation, what each cut did where a run plays a list of them (``cut_effects``), and how long recoveries after heals of
+cuts took, the network's time apart from the protocol's (``recoveries``).
 
 Out of scope: any bound; percentiles are of the uncensored values only and say so.
 """
@@ -31,6 +32,7 @@ from dethrone.checkers.facts import answers, elections, groups, leaders_polled, 
 from dethrone.checkers.graph import Timeline, end_of_run, timeline
 from dethrone.checkers.liveness_windows import windows
 from dethrone.checkers.noise import disturbance
+from dethrone.checkers.recoveries import recoveries
 from dethrone.checkers.rounds import STEPS, contests, worn_out
 from dethrone.checkers.traced_terms import traced_terms
 from dethrone.checkers.traces import named
@@ -120,6 +122,7 @@ def figures(history: History, plan: Plan) -> dict[str, Any]:
         "term_inflation": max(0, top - len(terms)),
         "split_votes": split_votes(history),
         "deposed_leader_exposure_ns": exposure(history),
+        "recoveries": recoveries(history),
         **({"cuts": effects} if (effects := cut_effects(history, plan)) else {}),
     }
 

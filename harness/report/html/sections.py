@@ -16,7 +16,7 @@ from dethrone.harness.core.known_findings import line_of as known_line
 from dethrone.harness.core.schedule import PlannedFault
 from dethrone.harness.core.secrets import shown
 from dethrone.harness.core.verdict import Finding, Verdict
-from dethrone.harness.report import cut_table, page_data, screens
+from dethrone.harness.report import cut_table, page_data, recovery, screens
 from dethrone.harness.report.failover import noisy_faults, summary
 from dethrone.harness.report.html.dots import dots
 from dethrone.harness.report.html.drawings import drawing
@@ -247,6 +247,7 @@ def failover(files: RunFiles, drawn: Drawn) -> str:
         + (f"<p>{len(rows) - len(quiet)} of {len(rows)} omitted: host noise affected them.</p>" if noisy else "")
         + dots(quiet)
         + _table(["figure", "faults", "open", "median", "90 %", "longest seen"], dist, numbers=(1, 2, 3, 4, 5))
+        + _recoveries(files)
         + "<h3>One by one</h3>"
         + _omitted(len(rows) - len(body), "the quickest")
         + _table(
@@ -255,6 +256,23 @@ def failover(files: RunFiles, drawn: Drawn) -> str:
             numbers=(3, 4, 5, 6, 7),
         )
         + "</section>"
+    )
+
+
+def _recoveries(files: RunFiles) -> str:
+    """Network time and protocol time after heals, apart."""
+    count, figures = recovery.summary(files.judgement)
+    if not count:
+        return ""
+    rows = [
+        [stage, str(q.count), str(q.censored), *(_time(t) for t in (q.median, q.p90, q.longest))]
+        for stage, q in figures.items()
+    ]
+    return (
+        "<h3>Recovery after the heal of cuts</h3>"
+        '<p class="hint">Of cuts that left clients without a leader. Network: from the order to heal until probes pass '
+        "over every link again. Leader and write: from there, so the protocol's own time.</p>"
+        + _table(["figure", "heals", "open", "median", "90 %", "longest seen"], rows, numbers=(1, 2, 3, 4, 5))
     )
 
 
