@@ -45,6 +45,7 @@ ORDER = (
         "qualities",
         "bursts",
         "probes",
+        "knocks",
         "clocks",
         "news",
         "tails",

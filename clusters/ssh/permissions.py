@@ -113,7 +113,7 @@ def not_allowed(file: HostsFile, want: HostState) -> str:
     The second line after ``refuse_faults``: a state does not say which fault it is of, so one of its kinds suffices.
     """
     parts: tuple[tuple[object, str, Part], ...] = (
-        (want.cuts, "cuts", "cuts"),
+        (want.cuts or want.refuses, "cuts", "cuts"),
         (want.links, "link quality", "links"),
         (want.down == "SIGKILL", "killing", "killed"),
         (want.down == "SIGTERM", "stopping", "stopped"),

@@ -234,6 +234,8 @@ def troubles(host: HostState) -> list[tuple[str, str]]:
     if host.cuts:
         resets = f", resets connections of {names(host.resets)}" if host.resets else ""
         out.append(("cut", f"hears nothing from {names(host.cuts)}{resets}"))
+    if host.refuses:
+        out.append(("cut", f"no new connections from {names(host.refuses)}"))
     if host.links:
         out.append(("link", f"bad links from {names([link.src for link in host.links])}"))
     if host.clock:

@@ -4,7 +4,9 @@ Parameters: ``shape`` (a name of ``SHAPES``); or ``graph``, the name of one of `
 victim has place 0; or ``links``, a list of ``[selector, selector]``: what the one sends never arrives at the other; or
 ``cuts``, a list of ``[src, dst]`` by name, for exactly these (a replay).
 ``way``: ``drop`` (default): what is cut vanishes; ``reset``: TCP is answered with a reset, so that connections end at
-once and their programs notice.
+once and their programs notice; ``new-only``: established connections work, and no new one is made.
+``at_heal``: ``reset`` (default): connections that were cut are reset as the cut ends, so that programs connect again at
+once; ``retransmit``: they are left to TCP, which waits the longer the longer the cut was.
 ``victims`` chooses what the shape is built around: the one side of ``halves``, the nodes that ``isolate`` and the
 one-way shapes hit, the node in the middle of ``bridge`` and ``hub``, an end (or both) of a link, those that lose the
 leader by ``from-leader``, the only one by ``constrained`` that can still reach a majority; ``all`` for the rest.
@@ -22,7 +24,7 @@ import msgspec
 
 from dethrone.harness.core.clock import Ns
 from dethrone.harness.core.errors import ConfigError
-from dethrone.harness.core.hoststate import HostState, with_cuts
+from dethrone.harness.core.hoststate import HostState, with_cuts, without_new
 from dethrone.harness.core.interfaces import ClusterView, FaultTraits, Shown, Who
 from dethrone.harness.core.quorum import minority
 from dethrone.harness.core.registry import unknown_name
@@ -31,7 +33,8 @@ from dethrone.harness.core.schedule import PlannedFault
 from dethrone.nemesis import orbits, selectors, shapes
 from dethrone.nemesis.parameters import bad, check_known, check_times
 
-WAYS = ("drop", "reset")
+WAYS = ("drop", "reset", "new-only")
+AT_HEAL = ("reset", "retransmit")
 Builder = Callable[[tuple[str, ...], tuple[str, ...], Rng], shapes.Cuts]
 
 
@@ -159,8 +162,10 @@ class PartitionFault:
 
     def check(self, fault: PlannedFault, *, nodes: int) -> None:
         """Raise ConfigError for bad parameters, too few nodes for the shape, or victims that do not fit it."""
-        check_known(self.kind, fault.params, ("shape", "graph", "cuts", "links", "way"))
+        check_known(self.kind, fault.params, ("shape", "graph", "cuts", "links", "way", "at_heal"))
         _way(fault.params)
+        if _at_heal(fault.params) == "retransmit" and _way(fault.params) != "drop":
+            raise bad(self.kind, "at_heal", "retransmit", "only connections whose packets are dropped wait for TCP")
         check_times(fault)
         selector = selectors.check(fault.victims, nodes=nodes)
         if "cuts" in fault.params:
@@ -194,12 +199,12 @@ class PartitionFault:
 
     def draw(self, rng: Rng, *, nodes: int, hold_ns: Ns, knobs: Mapping[str, Any]) -> PlannedFault:
         """Any shape that this number of nodes allows, by weight. Knobs: ``shape``, ``victims``."""
-        check_known(self.kind, knobs, ("shape", "victims", "way"))
+        check_known(self.kind, knobs, ("shape", "victims", "way", "at_heal"))
         name = knobs.get("shape") or _draw_shape(rng, nodes)
         shape = _shape(name)
         fitting = [text for text in shape.draws if selectors.size(selectors.parse(text), nodes) < nodes]
         victims = knobs.get("victims") or rng.choice(fitting or shape.draws)
-        way = {"way": knobs["way"]} if "way" in knobs else {}
+        way = {name: knobs[name] for name in ("way", "at_heal") if name in knobs}
         return PlannedFault(kind=self.kind, victims=victims, hold_ns=hold_ns, params={"shape": name, **way})
 
     def oblige(self, who: Who, rng: Rng, *, nodes: int, hold_ns: Ns, company: int) -> PlannedFault:
@@ -250,7 +255,10 @@ class PartitionFault:
     ) -> Mapping[str, HostState]:
         """``state`` plus the cuts in ``params``."""
         del victims  # the cuts say everything
-        return with_cuts(state, _read_cuts(params["cuts"]), reset=_way(params) == "reset")
+        cuts, way = _read_cuts(params["cuts"]), _way(params)
+        if way == "new-only":
+            return without_new(state, cuts)
+        return with_cuts(state, cuts, reset=way == "reset", lingers=_at_heal(params) == "retransmit")
 
     def needs(self) -> frozenset[str]:
         """It needs iptables in the hosts' network namespaces."""
@@ -262,6 +270,13 @@ def _way(params: Mapping[str, Any]) -> str:
     if not isinstance(way, str) or way not in WAYS:
         raise unknown_name("way to cut", str(way), WAYS)
     return way
+
+
+def _at_heal(params: Mapping[str, Any]) -> str:
+    what = params.get("at_heal", "reset")
+    if not isinstance(what, str) or what not in AT_HEAL:
+        raise unknown_name("way to heal", str(what), AT_HEAL)
+    return what
 
 
 def _shape(name: object) -> Shape:

@@ -59,6 +59,12 @@ def test_a_run_in_zones_loses_whole_zones_and_says_so_in_plan_history_and_realis
     assert hit
 
 
+def test_the_slowness_of_a_zone_can_be_simulated():
+    drawn = [draft(options(faults=("link",), time_limit_ns=90 * SECOND), seed=seed).plan.schedule for seed in range(4)]
+    ends = {fault.params.get("of") for schedule in drawn for step in schedule.steps for fault in step.faults}
+    assert "outside" in ends
+
+
 def test_wrong_numbers_of_zones_are_refused_before_the_run():
     with pytest.raises(ConfigError, match="2 zones for 5 nodes"):
         draft(msgspec.structs.replace(options(), zones=("a", "b")), seed=1)
