@@ -1,10 +1,9 @@
 """Proves that new connections are refused between hosts, and that they are made again after the heal.
 
 The one host tries to connect to the other: without the fault, that is answered (by a refusal, as nothing listens at
-that port), and under it not at all. What is dropped shows in the counters of the rule, too. Guarantees: only links that
-change are judged; an answer is waited for in several rounds before it counts as missing; a link over which nothing
-was answered before the fault proves nothing, and the evidence says so. Out of scope: connections that exist (probes and the nodes
-themselves use these).
+that port), and under it not at all. Guarantees: only links that change are judged; an answer is awaited in several
+rounds before it counts as missing; a link over which nothing was answered before the fault proves nothing, and the
+evidence says so. Out of scope: connections that exist, which probes and the nodes themselves use.
 """
 
 from __future__ import annotations
