@@ -8,8 +8,12 @@ import pytest
 from dethrone.harness.core.clock import SECOND
 from dethrone.harness.engine.campaign.row import CampaignRow
 from dethrone.harness.engine.campaign.virtual_seeds import rehearse_seeds
+from dethrone.harness.engine.run import runner
+from dethrone.harness.engine.run.listener import Silence
 from dethrone.harness.engine.run.options import RunOptions
 from dethrone.harness.report import cut_table
+from dethrone.harness.report.report_files import write_run
+from dethrone.harness.report.rundir import read_run
 
 OPTIONS = RunOptions(
     system="raft", backend="sim", nodes=3, strategy="orbits", time_limit_ns=45 * SECOND, nemesis_interval_ns=4 * SECOND
@@ -52,3 +56,11 @@ def test_a_cut_that_did_not_happen_is_listed_as_such():
         ["5:3", "0 of 1", "0", "0", "0", "–", "–", "–"]
     ]
     assert cut_table.campaign_table([seed]) == []
+
+
+def test_the_page_of_a_run_has_the_table_and_the_recoveries(tmp_path):
+    ran = runner.run(msgspec.structs.replace(OPTIONS, seed=1, out=tmp_path / "run"), Silence())
+    text = write_run(read_run(ran.run_dir)).read_text("utf-8")
+    assert "What each cut did" in text
+    assert "<td>3:5</td>" in text
+    assert "Recovery after the heal of cuts" in text, "no leader was left without any link"
