@@ -167,6 +167,10 @@ class AgentHost(Link):
         """Wait for this number of datagrams of each sender; ``bursts``: what arrived of each (``bursts.summary``)."""
         return self._ask(lambda said: said, "read_burst", nonce=nonce, expect=dict(expect), timeout_ns=timeout_ns)
 
+    def knock_async(self, peers: list[str], *, timeout_ns: Ns) -> Future[Mapping[str, str]]:
+        """Begin to try to connect to these peers; see ``knock_proof.KnockingHost``."""
+        return self._ask(lambda said: said["answers"], "knock", peers=peers, timeout_ns=timeout_ns)
+
     def client_probe(self, nonce: int) -> tuple[bytes, tuple[str, int]]:
         """The probe that the harness itself sends as ``client``, and its target."""
         payload = f"dethrone-probe {self._greeting['run']} {nonce} client {self.address}".encode()

@@ -46,6 +46,7 @@ ORDER = (
         "messages",
         "bursts",
         "probes",
+        "knocks",
         "clocks",
         "news",
         "tails",

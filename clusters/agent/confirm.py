@@ -25,6 +25,8 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import msgspec
 
+from dethrone.clusters.agent.host.knocks import KNOCKED, SILENT
+from dethrone.clusters.agent.knock_proof import KnockProof, changing
 from dethrone.clusters.agent.link_proof import LinkProof, begin, changed_links, without_messages
 from dethrone.harness.core.clock import SECOND, Ns, Span
 from dethrone.harness.core.errors import ClusterError
@@ -109,6 +111,7 @@ def converge_all(
     if transaction.network:
         transaction.prove()
         transaction.prove_links()
+        transaction.prove_knocks()
     return transaction.told()
 
 
@@ -150,13 +153,17 @@ class _Transaction:
         self._deadline = deadline
         self._before = {name: self._hosts[name].state for name in wants}
         self.network = any(
-            state.suffered.cuts or state.suffered.links
+            state.suffered.cuts or state.suffered.links or state.suffered.refuses
             for name, want in wants.items()
             for state in (want, self._before[name])
         )
         self.evidence: dict[str, Evidence] = {}
         self._lapsed: dict[str, str] = {}
         """Host → why its cuts were not in force until their end."""
+        self._refusing, self._admitting = changing(self._before, wants)
+        self._knocks = KnockProof(self._hosts, self._result)
+        self._unproved: dict[str, list[str]] = {}
+        """Host → why refused connections cannot be distinguished from others there."""
 
     def acquaint(self) -> None:
         """Introduce hosts that do not know each other, if every link is open."""
@@ -209,6 +216,9 @@ class _Transaction:
 
     def prove_before(self) -> None:
         """Probe the hosts whose cuts are about to end: were the cuts in force until now?"""
+        self._unproved = self._knocks.wrong(self._refusing, wanted=KNOCKED, deadline=self._deadline)
+        for name, whys in self._knocks.wrong(self._admitting, wanted=SILENT, deadline=self._deadline).items():
+            self._lapsed[name] = "; ".join(whys)
         ending = [name for name, want in self._wants.items() if _deaf(self._before[name]) - _deaf(want)]
         if not ending:
             return
@@ -218,7 +228,8 @@ class _Transaction:
                 self._lapsed[name] = "its agent did not answer when the cut was to be probed"
                 continue
             through = sorted(set(said["arrived"]) & _deaf(self._before[name]))
-            whys = [] if said["in_force"] else [str(said.get("why", "the rules were not in force"))]
+            whys = list(filter(None, [self._lapsed.get(name)]))
+            whys += [] if said["in_force"] else [str(said.get("why", "the rules were not in force"))]
             whys += [f"a probe of {src} arrived although it was still cut" for src in through]
             if whys:
                 self._lapsed[name] = "; ".join(whys)
@@ -284,6 +295,24 @@ class _Transaction:
             name: without_messages(state) if self._hosts[name].shapes_messages else state
             for name, state in states.items()
         }
+
+    def prove_knocks(self) -> None:
+        """Prove that new connections are refused, or made again, where that changed."""
+        wrong = {name: list(whys) for name, whys in self._unproved.items()}
+        for links, wanted in ((self._refusing, SILENT), (self._admitting, KNOCKED)):
+            for name, whys in self._knocks.wrong(links, wanted=wanted, deadline=self._deadline).items():
+                wrong[name] = [*wrong.get(name, []), *whys]
+        for name in {**self._refusing, **self._admitting}:
+            found, whys = self.evidence[name], wrong.get(name, [])
+            now_ns = time.monotonic_ns() - self._hosts[name].origin_ns
+            knocks = {"refused": sorted(self._refusing.get(name, ())), "made": sorted(self._admitting.get(name, ()))}
+            self.evidence[name] = msgspec.structs.replace(
+                found,
+                span=Span(found.span.lo, max(found.span.hi, now_ns)),
+                confirmed=found.confirmed and not whys,
+                why="; ".join(filter(None, [found.why, *whys])),
+                detail={**found.detail, "connections": knocks},
+            )
 
     def _round(
         self, limit_s: float, number: int, wants: Mapping[str, HostState]

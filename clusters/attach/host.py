@@ -168,6 +168,10 @@ class AttachedHost:
         """See ``AgentHost``."""
         return self._living().send_burst_async(nonce, plan)
 
+    def knock_async(self, peers: list[str], *, timeout_ns: Ns) -> Future[Mapping[str, str]]:
+        """See ``KnockingHost``."""
+        return self._living().knock_async(peers, timeout_ns=timeout_ns)
+
     def read_burst_async(self, nonce: int, expect: Mapping[str, int], *, timeout_ns: Ns) -> Future[Mapping[str, Any]]:
         """See ``AgentHost``."""
         return self._living().read_burst_async(nonce, expect, timeout_ns=timeout_ns)
@@ -285,7 +289,7 @@ class AttachedHost:
                     whys += self._start_again()
                     found = self._inspect()
                 whys += self._freeze(found, wanted=want.frozen)
-                rules = HostState(cuts=want.cuts, links=want.links, resets=want.resets)
+                rules = HostState(cuts=want.cuts, links=want.links, resets=want.resets, refuses=want.refuses)
                 inner = self._living().converge_async(rules, verify=verify).result()
                 whys += [inner.why] if not inner.confirmed else []
                 detail |= inner.detail

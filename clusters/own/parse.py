@@ -34,6 +34,7 @@ from dethrone.harness.core.clock import MS, Ns
 from dethrone.harness.core.duration import parse_duration
 from dethrone.harness.core.errors import ConfigError
 from dethrone.harness.core.registry import unknown_name
+from dethrone.harness.core.zones import check_label
 
 T = TypeVar("T", bound=Table)
 
@@ -104,6 +105,8 @@ def parse(text: str, *, path: str, read: Callable[[str], FileRead]) -> Descripti
             where=f"{path}: [system]",
             next_step="use a small letter, then small letters, digits and '-', at most 31",
         )
+    for label in system.zones:
+        check_label(label, where=f"{path}: [system] zones")
     knobs = _knobs(tables.get("knobs", {}), where=f"{path}: [knobs]")
     node = _node(_table(NodeTable, tables["node"], where=f"{path}: [node]"), knobs, where=f"{path}: [node]")
     promise = _table(PromiseTable, tables["promise"], where=f"{path}: [promise]")

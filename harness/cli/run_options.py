@@ -74,6 +74,7 @@ def run_options(system: str, given: Mapping[str, Given]) -> RunOptions:
     return RunOptions(
         system=system,
         nodes=nodes,
+        zones=value.get("zones", ()),
         backend=value["on"],
         faults=tuple(map(registry.absolute_code, value["faults"])) if "faults" in value else None,
         workload=registry.absolute_code(value["workload"]) if "workload" in value else None,

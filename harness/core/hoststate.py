@@ -157,8 +157,11 @@ class HostState(msgspec.Struct, frozen=True):
 
     ``cuts``: names of hosts (or ``client``) whose packets are dropped on ARRIVAL here; a two-way cut is in the state of
     both ends. ``resets``: of these, the ones whose TCP is answered with a reset, so that their connections end at once.
+    ``lingers``: of these, the ones whose connections are left alone when the cut ends: they return by TCP's own
+    retransmission. ``refuses``: hosts that can make no new TCP connection to this one; what else they send arrives.
     ``down``: the node process is ended by this signal and stays down. ``frozen``: SIGSTOP. ``troubles``: of kinds of
-    faults with commands of their own, sorted. ``resets`` and ``troubles`` are absent where there are none.
+    faults with commands of their own, sorted. ``resets``, ``lingers``, ``refuses`` and ``troubles`` are absent where
+    there are none.
     """
 
     cuts: tuple[str, ...] = ()
@@ -170,6 +173,8 @@ class HostState(msgspec.Struct, frozen=True):
     cpu_percent: int | None = None
     troubles: tuple[Trouble, ...] | msgspec.UnsetType = msgspec.UNSET
     resets: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
+    lingers: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
+    refuses: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
 
     @property
     def healthy(self) -> bool:
@@ -208,6 +213,8 @@ class HostState(msgspec.Struct, frozen=True):
             cpu_percent=min(shares, default=None),
             troubles=tuple(sorted(troubles, key=msgspec.json.encode)) or msgspec.UNSET,
             resets=tuple(sorted({*(self.resets or ()), *(other.resets or ())})) or msgspec.UNSET,
+            lingers=_both_let(self, other) or msgspec.UNSET,
+            refuses=tuple(sorted({*(self.refuses or ()), *(other.refuses or ())})) or msgspec.UNSET,
         )
 
 
@@ -227,12 +234,42 @@ def with_more(state: ClusterState, more: Mapping[str, HostState]) -> dict[str, H
     return {**state, **{host: state[host].plus(trouble) for host, trouble in more.items()}}
 
 
-def with_cuts(state: ClusterState, links: frozenset[tuple[str, str]], *, reset: bool = False) -> dict[str, HostState]:
-    """``state`` plus the DIRECTED cuts ``(src, dst)``: what src sends no longer arrives at dst, which may say so."""
+def with_cuts(
+    state: ClusterState, links: frozenset[tuple[str, str]], *, reset: bool = False, lingers: bool = False
+) -> dict[str, HostState]:
+    """``state`` plus the DIRECTED cuts ``(src, dst)``: what src sends no longer arrives at dst, which may say so.
+
+    ``lingers``: connections are not reset as the cuts end.
+    """
     out = dict(state)
     for src, dst in sorted(links):
-        out[dst] = out[dst].plus(HostState(cuts=(src,), resets=(src,) if reset else msgspec.UNSET))
+        more = HostState(
+            cuts=(src,), resets=(src,) if reset else msgspec.UNSET, lingers=(src,) if lingers else msgspec.UNSET
+        )
+        out[dst] = out[dst].plus(more)
     return out
+
+
+def without_new(state: ClusterState, links: frozenset[tuple[str, str]]) -> dict[str, HostState]:
+    """``state``, but src can make no new connection to dst, for each DIRECTED link ``(src, dst)``."""
+    out = dict(state)
+    for src, dst in sorted(links):
+        out[dst] = out[dst].plus(HostState(refuses=(src,)))
+    return out
+
+
+def flows_to_reset(before: HostState, after: HostState) -> list[str]:
+    """The hosts whose connections to this one are reset as it goes from the one state to the other, sorted."""
+    was = before.suffered
+    return sorted(set(was.cuts) - set(after.suffered.cuts) - set(was.lingers or ()))
+
+
+def _both_let(one: HostState, other: HostState) -> tuple[str, ...]:
+    """Whose connections are left alone as a cut ends: those of which no cut wants a reset."""
+    left = {*(one.lingers or ()), *(other.lingers or ())}
+    for state in (one, other):
+        left -= set(state.cuts) - set(state.lingers or ())
+    return tuple(sorted(left))
 
 
 _HARDNESS: tuple[Signal, ...] = ("SIGTERM", "SIGKILL", "POWER")

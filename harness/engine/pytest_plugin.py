@@ -160,6 +160,8 @@ class ChaosResult:
         system = os.path.relpath(options.system) if registry.is_file(options.system) else plan.system
         words = ["dethrone", "run", system, "--seed", str(plan.seed), "--nodes", str(len(plan.nodes))]
         words += ["--on", plan.backend, "--profile", plan.profile]
+        if plan.zones:
+            words += ["--zones", ",".join(plan.zones.get(node, "") for node in plan.nodes)]
         words += ["--variant", plan.variant] if plan.variant else []
         for name, value in options.settings.items():
             words += ["--set", f"{name}={secrets.shown(name, value, plan.secrets)}"]
@@ -200,6 +202,7 @@ class Chaos:
         system: str,
         *,
         nodes: int | None = None,
+        zones: Iterable[str] | None = None,
         faults: Iterable[str] | None = None,
         time_limit: str | None = None,
         seed: int | None = None,
@@ -278,6 +281,7 @@ def _options(system: str, merged: Mapping[str, Any], out: Path) -> RunOptions:
     return RunOptions(
         system=str(Path(system).resolve()) if registry.is_file(system) else system,
         nodes=merged["nodes"],
+        zones=tuple(merged.get("zones", ())),
         backend=merged["on"],
         faults=None if faults is None else tuple(faults),
         workload=merged.get("workload"),

@@ -253,6 +253,8 @@ def troubles(host: HostState) -> list[tuple[str, str]]:
     if host.cuts:
         resets = f", resets connections of {names(host.resets)}" if host.resets else ""
         out.append(("cut", f"hears nothing from {names(host.cuts)}{resets}"))
+    if host.refuses:
+        out.append(("cut", f"no new connections from {names(host.refuses)}"))
     if host.links:
         out.append(("link", f"bad links from {names([link.src for link in host.links])}"))
     if host.clock:
@@ -384,9 +386,10 @@ def _process(event: ev.NodeProcess) -> str:
 def begun_line(event: ev.FaultEvent) -> str:
     """A fault, and by which means hosts changed their links, if they did."""
     what = fault_line(event.kind, event.victims, event.roles, event.params)
-    engines = str(event.evidence.get("engine", "")).split(", ")
+    engines, zones = str(event.evidence.get("engine", "")).split(", "), event.evidence.get("zones", ())
     means = ["the nodes (messages)" if one == "node" else f"{one} (packets)" for one in engines if one]
-    return f"{what} · by {' and '.join(means)}" if means else what
+    where = f" · zone {', '.join(map(str, zones))}" if zones else ""
+    return f"{what}{where} · by {' and '.join(means)}" if means else f"{what}{where}"
 
 
 def _fault(event: ev.FaultEvent) -> str:

@@ -302,3 +302,28 @@ def test_where_terms_bind_no_leader_another_leader_is_what_counts():
     unbound = plan(given=promise(leader_bound_to_term=False))
     assert [row.fate for row in leadership_under_faults(tale.end(), unbound)] == ["kept"]
     assert [row.fate for row in leadership_under_faults(tale.end(), plan())] == ["lost"]
+
+
+def test_after_a_heal_the_networks_time_stands_apart_from_the_protocols():
+    tale = led(3)
+    tale.isolate("n1 n2", "n1")
+    tale.wait(900).heal()  # its span is 5 ms
+    tale.wait(100).poll("n2", 2, "n2").wait(50).append(1, target="n2")
+    (row,) = figures(tale.end(), plan())["recoveries"]
+    assert row["network_ns"] == 5 * MS
+    (leader, cut_off), (write, write_cut_off) = row["leader_ns"], row["write_ns"]
+    assert not cut_off
+    assert not write_cut_off
+    assert 100 * MS <= leader < write
+    assert not row["led"], "no write was acknowledged under the cut"
+
+
+def test_a_recovery_that_did_not_come_is_censored_and_a_leader_that_served_throughout_is_named():
+    tale = led(3)
+    tale.isolate("n3")
+    tale.wait(800).append(1).wait(50).heal()
+    tale.wait(400)
+    (row,) = figures(tale.mark("stop").end(), plan())["recoveries"]
+    assert row["led"]
+    assert [censored for _, censored in (row["leader_ns"], row["write_ns"])] == [True, True]
+    assert row["write_ns"][0] >= 400 * MS

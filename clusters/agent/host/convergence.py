@@ -25,7 +25,7 @@ from dethrone.clusters.agent.host.commands import Commands, Deed, deeds
 from dethrone.clusters.agent.host.common import SECOND, Refused, now_ns
 from dethrone.clusters.agent.host.damage import DAMAGES
 from dethrone.clusters.agent.host.disks import DISK_WOES
-from dethrone.clusters.agent.host.firewall import CUT, RESET, Firewall, Rule
+from dethrone.clusters.agent.host.firewall import CUT, NEW, RESET, Firewall, Rule
 from dethrone.clusters.agent.host.messages import NodeMessages, packets_only
 from dethrone.clusters.agent.host.node import NodeProcess, Seen
 from dethrone.clusters.agent.host.probes import Probes
@@ -166,7 +166,7 @@ class HostKeeper:
     def _lapsed(self, want: Mapping[str, Any]) -> list[str]:
         """Why faults that are about to end are no longer in force."""
         last, node, out = self._last, self._node, []
-        if set(last["cuts"]) - set(want["cuts"]):
+        if any(set(last[what]) - set(want[what]) for what in ("cuts", "refuses")):
             out += [why for why, _ in (rules.check() for rules in self._rules.families()) if why]
         if {link["src"] for link in last["links"]} - {link["src"] for link in want["links"]}:
             out += self._qualities.lapsed()
@@ -240,11 +240,12 @@ class HostKeeper:
         return part.end(ok=ok, why=why, **found)
 
     def _cut(self, part: Part, want: Mapping[str, Any], *, verify: bool) -> None:
-        ways = self._ways(sorted(want["cuts"]))
+        ways = self._ways(sorted({*want["cuts"], *want["refuses"]}))
         problems = self._unknown(ways)
         rules = []
         for src, addresses in ways.items():
-            kinds = (RESET, CUT) if src in want["resets"] else (CUT,)
+            kinds: tuple[str, ...] = (RESET, CUT) if src in want["resets"] else (CUT,)
+            kinds = kinds if src in want["cuts"] else (NEW,)
             rules += [Rule(src, address, does) for address in addresses for does in kinds]
         took, why, detail = self._rules.apply(rules, verify=verify)
         if not took:

@@ -53,10 +53,14 @@ def texts_of(raw: Any, what: str) -> list[str]:
     return list(raw)
 
 
+NETWORK = ("cuts", "resets", "lingers", "refuses")
+"""What a state says of packets from other hosts, as lists of their names. The agent has no use for ``lingers``."""
+
+
 def clean_state(raw: Any) -> dict[str, Any]:
     """A desired state with every field present and checked. Raises Refused for anything else."""
     raw = object_of(raw, "want")
-    unknown = set(raw) - {"cuts", "resets", "links", "down", "frozen", "clock", "disk", "cpu_percent", "troubles"}
+    unknown = set(raw) - {*NETWORK, "links", "down", "frozen", "clock", "disk", "cpu_percent", "troubles"}
     if unknown:
         raise Refused(f"unknown in want: {', '.join(sorted(unknown))[:200]}")
     down = raw.get("down")
@@ -89,8 +93,7 @@ def clean_state(raw: Any) -> dict[str, Any]:
             "mono_rate_ppm": integer_of(given, "mono_rate_ppm", low=-999_999, high=9_000_000),
         }
     return {
-        "cuts": texts_of(raw.get("cuts") or [], "cuts"),
-        "resets": texts_of(raw.get("resets") or [], "resets"),
+        **{name: texts_of(raw.get(name) or [], name) for name in NETWORK},
         "links": links,
         "down": down,
         "frozen": raw.get("frozen", False),

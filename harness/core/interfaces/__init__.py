@@ -26,12 +26,14 @@ from dethrone.harness.core.interfaces.nemesis import (
     Brisk,
     ClusterView,
     Condition,
+    Enumerating,
     Fault,
     Informed,
     Obliging,
     Occurrence,
     Strategy,
     Thorough,
+    Zoning,
 )
 from dethrone.harness.core.interfaces.system import (
     IN_A_CONTAINER,
@@ -60,6 +62,7 @@ from dethrone.harness.core.interfaces.system import (
     Telling,
     TraceLine,
     Unpreloaded,
+    Zoned,
 )
 from dethrone.harness.core.interfaces.workload import Generator, OpPlan, Workload
 
@@ -81,6 +84,7 @@ __all__ = [
     "DeploySpec",
     "Described",
     "Electorate",
+    "Enumerating",
     "Evidence",
     "Fault",
     "FaultTraits",
@@ -128,6 +132,8 @@ __all__ = [
     "Who",
     "Workload",
     "Yes",
+    "Zoned",
+    "Zoning",
     "declarations",
     "declared",
     "traits_of",

@@ -196,11 +196,13 @@ class Lending(msgspec.Struct, frozen=True, kw_only=True):
     """How a user names hosts that are his.
 
     ``lent``: the backend of the hosts in a file, or named one by one; nothing is connected. Raises ConfigError for a
-    file or word that is wrong. ``usable``: the names of the hosts that a run may use, in their order.
+    file or word that is wrong. ``usable``: the names of the hosts that a run may use, in their order. ``zones``: name →
+    zone, of the hosts that have one.
     """
 
     lent: Callable[[Path | None, Sequence[str]], Backend]
     usable: Callable[[], tuple[str, ...]]
+    zones: Mapping[str, str] = {}
 
 
 class BackendTraits(msgspec.Struct, frozen=True, kw_only=True):

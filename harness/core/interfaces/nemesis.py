@@ -45,6 +45,7 @@ class ClusterView(msgspec.Struct, frozen=True, kw_only=True):
     ``leader``: the node that leads in the highest term and answered so within the last second, else None.
     ``occurrence``: what triggered the fault that is being resolved, if something did. ``hit``: named faults of the run
     so far → whom they hit. ``voters``: who counts for quorums and may follow, in the order of ``nodes``; empty: all.
+    ``zones``: node → its zone, where nodes have zones.
     """
 
     nodes: tuple[str, ...]
@@ -55,6 +56,7 @@ class ClusterView(msgspec.Struct, frozen=True, kw_only=True):
     occurrence: Occurrence | None = None
     hit: Mapping[str, tuple[str, ...]] = {}
     voters: tuple[str, ...] = ()
+    zones: Mapping[str, str] = {}
 
 
 class Fault(Protocol):
@@ -142,6 +144,26 @@ class Informed(Protocol):
 
         ``observable``: as in ``Plan``; ``operations``: what the workload does; ``outsiders``: nodes that do not vote.
         """
+
+
+@runtime_checkable
+class Enumerating(Protocol):
+    """A strategy that plays a list in parts, one a run, instead of drawing: what it plays depends on the seed only by
+    the part. Its runs owe nothing besides, and end with the schedule."""
+
+    kinds: frozenset[str]
+    """The kinds of faults in its list."""
+
+    def part(self, number: int) -> Strategy:
+        """The strategy for the run of this seed: parts follow each other, and come again after the last one."""
+
+
+@runtime_checkable
+class Zoning(Protocol):
+    """A strategy that draws faults of whole zones, where nodes have zones."""
+
+    def zoned(self, zones: Mapping[str, str]) -> Strategy:
+        """The strategy for nodes in these zones. ``zones``: node → label."""
 
 
 @runtime_checkable

@@ -224,6 +224,14 @@ class System(Protocol):
 
 
 @runtime_checkable
+class Zoned(Protocol):
+    """A system whose description says in which zone each node is."""
+
+    def zones(self, nodes: Sequence[str]) -> Mapping[str, str]:
+        """Node → the label of its zone; empty: it says nothing."""
+
+
+@runtime_checkable
 class Electorate(Protocol):
     """A system in which not every node votes, from the start. Without it, all nodes do."""
 

@@ -123,5 +123,6 @@ def _row(result: RunResult, *, repeats: int) -> CampaignRow:
         repeats=repeats,
         by_noise=_spoiled(result),
         excused=judgement.excused if judgement else 0,
+        cuts=(judgement.cuts if judgement else ()) or msgspec.UNSET,
         noise_percent=judgement.noise_percent if judgement else 0.0,
     )

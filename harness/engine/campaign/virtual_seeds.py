@@ -14,6 +14,8 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 
+import msgspec
+
 from dethrone.harness.core.clock import SECOND, Ns
 from dethrone.harness.core.errors import HarnessError
 from dethrone.harness.core.events import Observed, Return, Traced
@@ -105,6 +107,7 @@ def _row(options: RunOptions, seed: int, checkers: Mapping[str, Checker], known:
         findings=findings(judgement)[:20],
         reason=judgement.reason,
         excused=judgement.excused,
+        cuts=judgement.cuts or msgspec.UNSET,
     )
 
 
