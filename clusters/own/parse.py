@@ -98,6 +98,8 @@ def parse(text: str, *, path: str, read: Callable[[str], FileRead]) -> Descripti
                 next_step="`dethrone init` writes a whole one; docs/own-system.md explains each key",
             )
     system = _table(SystemTable, tables["system"], where=f"{path}: [system]")
+    if system.version is not None and system.version_command is not None:
+        raise ConfigError("both version and version_command", where=f"{path}: [system]", next_step="keep one of them")
     if not _NAME.fullmatch(system.name):
         raise ConfigError(
             f"{system.name!r} is no name of a system",

@@ -19,9 +19,14 @@ class Table(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class SystemTable(Table, frozen=True, kw_only=True):
-    """``[system]``: ``name`` in reports; ``image``: the one to build hosts on; ``packages``: Debian's, added to it."""
+    """``[system]``: ``name`` in reports; ``image``: the one to build hosts on; ``packages``: Debian's, added to it.
+
+    ``version``: of the build that is tested, or the command of this machine that prints it.
+    """
 
     name: str
+    version: str | None = None
+    version_command: Words | None = None
     image: str | None = None
     packages: tuple[str, ...] = ()
 

@@ -22,6 +22,7 @@ from dethrone.clusters.own.parse import BESIDE_PORT, FileRead, memory_bytes, par
 from dethrone.clusters.own.promise import exempt, observable, promise_of, told_events
 from dethrone.clusters.own.spec import Description
 from dethrone.clusters.own.trace import event_of, read_lines
+from dethrone.clusters.own.version import version_of
 from dethrone.clusters.own.words import fill
 from dethrone.clusters.systems.target import check_voters
 from dethrone.harness.core import registry
@@ -118,6 +119,10 @@ class OwnSystem:
             memory_bytes=None if memory is None else memory_bytes(memory, where=self._description.path),
             pids=self._description.node.pids,
         )
+
+    def version(self) -> str:
+        """See ``dethrone.harness.core.interfaces.Versioned``."""
+        return version_of(self._description)
 
     def image(self) -> str:
         """The plain image of nodes, with the packages that are asked for."""

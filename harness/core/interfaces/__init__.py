@@ -58,6 +58,7 @@ from dethrone.harness.core.interfaces.system import (
     Telling,
     TraceLine,
     Unpreloaded,
+    Versioned,
 )
 from dethrone.harness.core.interfaces.workload import Generator, OpPlan, Workload
 
@@ -120,6 +121,7 @@ __all__ = [
     "TraceLine",
     "Unmet",
     "Unpreloaded",
+    "Versioned",
     "Watcher",
     "Who",
     "Workload",
