@@ -258,8 +258,9 @@ class OwnSystem:
     def client(self, nodes: Mapping[str, NodeSpec]) -> Client:
         """A new client."""
         ops = self._description.ops
-        port = self._description.node.ports[self._description.ops_port] if ops else 0
-        return OwnClient(nodes, ops, port=port)
+        port = self._description.node.ports.get(self._description.ops_port, 0)
+        words = {name: self._member(name, node) for name, node in nodes.items()}
+        return OwnClient(nodes, ops, port=port, words=words)
 
     def operations(self) -> frozenset[str]:
         """The op names that its clients serve."""
