@@ -58,6 +58,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     stop_at_first_failure: bool = False
     stop_at: tuple[str, ...] = ()
     """See ``dethrone.harness.core.interfaces.RunDefaults``."""
+    system_version: str = ""
+    """The build that is tested, where the system's name does not say it; "" : not known."""
+    tags: Mapping[str, str] = {}
+    """What the user wants to find this run by (``commit``), as words; of no meaning to the run."""
     backend_settings: Mapping[str, str] = {}
     """Settings of the backend itself, as words (a simulated network's latency)."""
     settings: Mapping[str, str] = {}

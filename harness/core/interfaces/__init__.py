@@ -62,6 +62,7 @@ from dethrone.harness.core.interfaces.system import (
     Telling,
     TraceLine,
     Unpreloaded,
+    Versioned,
     Zoned,
 )
 from dethrone.harness.core.interfaces.workload import Generator, OpPlan, Workload
@@ -128,6 +129,7 @@ __all__ = [
     "TraceLine",
     "Unmet",
     "Unpreloaded",
+    "Versioned",
     "Watcher",
     "Who",
     "Workload",

@@ -299,6 +299,14 @@ class Profiled(Protocol):
 
 
 @runtime_checkable
+class Versioned(Protocol):
+    """A system of which not its name says which build is tested."""
+
+    def version(self) -> str:
+        """The build that is tested; "" : not known. May run a command of this machine. ConfigError where it fails."""
+
+
+@runtime_checkable
 class Scalable(Protocol):
     """A system all of whose timers are knobs, so that it runs as well on a machine that is slower."""
 

@@ -121,7 +121,8 @@ class Director:
         """The first events and actions."""
         plan = self.plan
         self._write(Begin, now, schema=SCHEMA, system=plan.system, nodes=plan.nodes, seed=plan.seed)
-        self._write(Mark, now, name="start")
+        build = {"version": plan.system_version, "tags": dict(plan.tags)}
+        self._write(Mark, now, name="start", data={key: value for key, value in build.items() if value})
         if self._virtual:
             virtual = {"virtual": True}
             self._write(Noise, now, span=Span(now, now), host="", kind="sources", value_ns=0, detail=virtual)

@@ -6,6 +6,7 @@ The run directory and the cluster are out of scope.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -57,6 +58,8 @@ OBSERVE_INTERVAL_NS = 80 * MS
 OBSERVE_INTERVAL_VIRTUAL_NS = 100 * MS
 WARMUP_NS = 5 * SECOND
 OP_TIMEOUT_NS = 5 * SECOND
+TAG = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,40}")
+TAG_CHARS_MAX = 200
 MAX_NODES = 31
 """What faults may need on the hosts of a backend that does not say what they can do."""
 
@@ -143,6 +146,7 @@ def draft(options: RunOptions, *, seed: int) -> Draft:
         final_read_ns=max(2 * promise.leader_bound_ns, 5 * SECOND),
         stop_at_first_failure=defaults.stop_at_first_failure if stop_early is None else stop_early,
         stop_at=defaults.stop_at,
+        tags=dict(options.tags),
         backend_settings=backend_settings,
         data_in=options.data_in or "disk",
         secrets=system.secret_knobs() if isinstance(system, Secretive) else (),
@@ -225,6 +229,12 @@ def _check_options(options: RunOptions) -> None:
     wrong = wrong_times(options) or wrong_counts(counts)
     if wrong:
         raise ConfigError(f"invalid options: {wrong}", next_step="correct that option")
+    for name, value in options.tags.items():
+        if not TAG.fullmatch(name) or len(value) > TAG_CHARS_MAX or not value.isprintable():
+            raise ConfigError(
+                f"{name}={value!r:.80} is no tag",
+                next_step=f"write a word, '=' and up to {TAG_CHARS_MAX} characters, like --tag commit=1f3a",
+            )
 
 
 def evidence(schedule: Schedule, promise: Promise, *, drawn: bool) -> tuple[str, ...]:

@@ -41,6 +41,7 @@ from dethrone.harness.core.interfaces import (
     Shaping,
     System,
     Unpreloaded,
+    Versioned,
     traits_of,
 )
 from dethrone.harness.core.ledger import Ledger, state_dir
@@ -58,7 +59,7 @@ from dethrone.harness.engine.run.listener import Drawn, Listener
 from dethrone.harness.engine.run.live_world import LiveWorld, news_into
 from dethrone.harness.engine.run.measurement import calibrate
 from dethrone.harness.engine.run.options import RunOptions
-from dethrone.harness.engine.run.planning import Draft, draft, needs_of
+from dethrone.harness.engine.run.planning import Draft, draft, needs_of, with_plan
 from dethrone.harness.engine.run.virtual_run import VirtualRun
 
 DEAD_MAN_NS = 30 * SECOND
@@ -87,6 +88,8 @@ def run(options: RunOptions, listener: Listener, *, checkers: Mapping[str, Check
     disk = next(place for place in (out, *out.absolute().parents) if place.exists())
     if too_full(disk):
         raise ConfigError(_space_told(disk), where=str(out), next_step="free some space, or choose another --out")
+    if isinstance(drafted.system, Versioned):
+        drafted = with_plan(drafted, system_version=drafted.system.version())
     run_dir = store.claim_run_dir(out)
     store_plan(run_dir, drafted.plan, options)
     listener.drawn(Drawn(plan=presentable(drafted.plan), run_dir=run_dir, versions=versions()))
