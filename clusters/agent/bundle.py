@@ -35,6 +35,8 @@ ORDER = (
         "volume",
         "fuse_server",
         "mounts",
+        "groups",
+        "cpu_limit",
         "disk_helper",
         "disks",
         "addresses",

@@ -96,9 +96,13 @@ def clean_state(raw: Any) -> dict[str, Any]:
         "frozen": raw.get("frozen", False),
         "clock": clock,
         "disk": _clean_disk(raw.get("disk")),
-        "cpu_percent": raw.get("cpu_percent"),
+        "cpu_percent": _clean_share(raw, "cpu_percent"),
         "troubles": _clean_troubles(raw.get("troubles") or []),
     }
+
+
+def _clean_share(raw: Mapping[str, Any], name: str) -> int | None:
+    return None if raw.get(name) is None else integer_of(raw, name, low=1, high=100)
 
 
 def _clean_disk(raw: Any) -> dict[str, Any] | None:
@@ -184,6 +188,7 @@ def clean_start(raw: Any) -> dict[str, Any]:
         "faketime": raw.get("faketime") is True,
         "fails": raw.get("fails") is True,
         "keeps_copies": raw.get("keeps_copies") is True,
+        "limits": texts_of(raw.get("limits") or [], "limits"),
         "fatal": [text for text in fatal if text],
         "fatal_path": raw.get("fatal_path"),
         "noise_max_ns": integer_of(raw, "noise_max_ns", low=0, high=3600 * SECOND) or STARVED_NS,

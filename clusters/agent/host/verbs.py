@@ -27,10 +27,12 @@ from dethrone.clusters.agent.host.common import MS, SECOND, Refused, boot_id, co
 from dethrone.clusters.agent.host.confinement import Confined, confined, give
 from dethrone.clusters.agent.host.connections import DeadMan, Verb
 from dethrone.clusters.agent.host.convergence import HostKeeper
+from dethrone.clusters.agent.host.cpu_limit import CpuLimit
 from dethrone.clusters.agent.host.damage import DataFiles
 from dethrone.clusters.agent.host.disks import NodeDisk, helper_argv
 from dethrone.clusters.agent.host.firewall import Firewall, Rules, Spared
 from dethrone.clusters.agent.host.gauge import Gauge
+from dethrone.clusters.agent.host.groups import NodeGroups
 from dethrone.clusters.agent.host.healing import heal_alone
 from dethrone.clusters.agent.host.news import News
 from dethrone.clusters.agent.host.node import NodeProcess
@@ -108,6 +110,8 @@ class Host:
         self.node.shaper = lambda: self.qualities.process
         self.node.files = DataFiles(f"{path}.older", lambda: self.node.remember())  # noqa: PLW0108 - as above
         self.node.disk = NodeDisk(self.processes, run, helper_argv(), lambda: self.node.remember())  # noqa: PLW0108 - as above
+        self.node.groups = NodeGroups(lambda: self.node.remember())  # noqa: PLW0108 - as above
+        self.node.cpu = CpuLimit(self.node.groups, self.processes, self.node.members_now)
         self._beside: int | None = None
         """A process that something other than the agent starts (``process`` of ``prepare``): only watched here."""
         self.node_watch = NodeWatch(self.news, self._members)
@@ -172,6 +176,8 @@ class Host:
                 self._put_back("commands", self.commands.put_back)
             if self.node.disk is not None and self.node.disk.served:
                 self._put_back("disk", self.node.disk.put_back)
+            if self.node.cpu is not None:
+                self._put_back("cpu", self.node.cpu.put_back)
             self.vdso.watch()
 
     def watch_links(self) -> None:
@@ -313,6 +319,8 @@ class Host:
                     os.close(below)
                     raise
                 self._below = below
+        if spec["limits"]:
+            self.node.limit(spec["limits"])
         self.probes.meet(name, peers)
         self.node.spec = spec
         if not adopted:  # an adopted node writes its logs elsewhere
@@ -485,6 +493,8 @@ class Host:
         if self.node.disk is not None:
             with contextlib.suppress(OSError, Refused):
                 self.node.disk.unmount()
+        if self.node.groups is not None:
+            self.node.groups.remove()
         for path in (self._path, self._state_path, self.clock.path):
             with contextlib.suppress(OSError):
                 os.unlink(path)  # noqa: PTH108
