@@ -37,6 +37,7 @@ ORDER = (
         "mounts",
         "groups",
         "cpu_limit",
+        "memory_limit",
         "disk_helper",
         "disks",
         "addresses",

@@ -49,7 +49,7 @@ CPU_PERIOD_NS: Ns = 100 * MS
 """What a share of a processor is of, as on real hosts."""
 STEP_NS: Ns = 400 * US
 """What one step takes of it: about what it takes a process of ours, with its share of sending and writing."""
-EXIT_CODES: Mapping[Signal, int] = {"SIGKILL": -9, "SIGTERM": EXIT_STOPPED, "POWER": -9}
+EXIT_CODES: Mapping[Signal, int] = {"SIGKILL": -9, "SIGTERM": EXIT_STOPPED, "OOM": -9, "POWER": -9}
 
 
 class SimNode(Delivering):

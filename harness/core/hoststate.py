@@ -14,8 +14,9 @@ import msgspec
 
 from dethrone.harness.core.clock import Ns
 
-Signal = Literal["SIGKILL", "SIGTERM", "POWER"]
-"""How a node process is ended. ``POWER``: the host loses power, and with it every write that was not synced."""
+Signal = Literal["SIGKILL", "SIGTERM", "OOM", "POWER"]
+"""How a node process is ended. ``OOM``: by the kernel, because it may use less memory than it does. ``POWER``: the host
+loses power, and with it every write that was not synced."""
 
 
 RATE_MAX_PPM = 900_000
@@ -228,7 +229,7 @@ def with_cuts(state: ClusterState, links: frozenset[tuple[str, str]], *, reset: 
     return out
 
 
-_HARDNESS: tuple[Signal, ...] = ("SIGTERM", "SIGKILL", "POWER")
+_HARDNESS: tuple[Signal, ...] = ("SIGTERM", "OOM", "SIGKILL", "POWER")
 _SEVERITY = (
     *("slow", "full", "eio", "torn"),
     *("truncated", "flipped", "stale", "unreadable", "emptied", "removed", "wiped"),

@@ -286,7 +286,9 @@ class HostKeeper:
 
     def _signal(self, part: Part, step: str, *, torn: bool = False) -> None:
         names = self._node.names()
-        if step in {"SIGKILL", "SIGTERM", "POWER"}:
+        if step == "OOM":
+            part.end(**self._node.exhaust(), **names)
+        elif step in {"SIGKILL", "SIGTERM", "POWER"}:
             limit = self._term_limit_s if step == "SIGTERM" else SIGNAL_LIMIT_S
             child = self._node.child
             gone = self._node.end(signal.SIGTERM if step == "SIGTERM" else signal.SIGKILL, limit)

@@ -235,10 +235,10 @@ class NodeGroups:
 
 
 UNLIMITED = {
-    False: {"cpu.cfs_quota_us": "-1", "memory.limit_in_bytes": "-1"},
-    True: {"cpu.max": "max", "memory.max": "max"},
+    False: {"cpu.cfs_quota_us": "-1", "memory.memsw.limit_in_bytes": "-1", "memory.limit_in_bytes": "-1"},
+    True: {"cpu.max": "max", "memory.max": "max", "memory.swap.max": "max"},
 }
-"""By version: file → what stands for no limit."""
+"""By version: file → what stands for no limit, in an order in which the kernel accepts it."""
 
 
 def lift(group: Group) -> str:

@@ -23,6 +23,7 @@ from dethrone.clusters.agent.host.cpu_limit import CpuLimit
 from dethrone.clusters.agent.host.damage import DataFiles
 from dethrone.clusters.agent.host.disks import NodeDisk
 from dethrone.clusters.agent.host.groups import NodeGroups
+from dethrone.clusters.agent.host.memory_limit import MemoryLimit
 from dethrone.clusters.agent.host.news import News
 from dethrone.clusters.agent.host.processes import (
     SIGNAL_LIMIT_S,
@@ -74,10 +75,12 @@ class NodeProcess:
         """The files below its data directory, which may be damaged; None: they are another user's."""
         self.disk: NodeDisk | None = None
         """Its data directory behind a helper that makes it fail; None: it is another user's."""
-        self.groups: NodeGroups | None = None
+        self.groups: NodeGroups | None = NodeGroups(self.remember)
         """Its control groups, where a run limits what it may use; None: another user started it."""
-        self.cpu: CpuLimit | None = None
+        self.cpu: CpuLimit | None = CpuLimit(self.groups, processes, self.members_now)
         """Its share of a processor."""
+        self.memory: MemoryLimit | None = MemoryLimit(self.groups, processes)
+        """Its memory."""
         self.fatal: FatalSearch | None = None
         self._logged_from = 0
         """The offset in the log at which the output of the running process begins."""
@@ -199,10 +202,29 @@ class NodeProcess:
             self.signal(signal.SIGCONT)  # a stopped process cannot obey
         if not child.done.wait(limit_s):
             return False
+        self._end_rest(child)
+        return True
+
+    def exhaust(self) -> dict[str, Any]:
+        """Have the kernel kill the process for lack of memory; what was seen. Raises Refused, OSError."""
+        child = self.child
+        if self.memory is None or child is None or not self.running:
+            raise Refused("the memory of a process that another user started is not limited here")
+        self.asked = True
+        try:
+            found = self.memory.exhaust(child.pid, child.done.wait)
+        except BaseException:
+            self.asked = child.code is not None
+            raise
+        if not child.done.is_set():
+            self.end(signal.SIGKILL, SIGNAL_LIMIT_S)  # the kernel chose another process of the node
+        self._end_rest(child)
+        return {**found, "code": child.code}
+
+    def _end_rest(self, child: Child) -> None:
         for member in group_members(child.pid) if self._group_left(child.pid) else ():
             with contextlib.suppress(OSError):
                 os.kill(member, signal.SIGKILL)
-        return True
 
     @staticmethod
     def _group_left(group: int) -> bool:

@@ -13,6 +13,7 @@ from typing import Any
 
 from dethrone.clusters.agent.host.common import MS, SECOND, STARVED_NS, Refused
 
+DOWN = ("SIGKILL", "SIGTERM", "OOM", "POWER")
 YEAR_NS = 366 * 86400 * SECOND
 LINK_MOST = {
     **dict.fromkeys(("delay_ns", "jitter_ns", "reorder_ns"), 3600 * SECOND),
@@ -60,8 +61,8 @@ def clean_state(raw: Any) -> dict[str, Any]:
     if unknown:
         raise Refused(f"unknown in want: {', '.join(sorted(unknown))[:200]}")
     down = raw.get("down")
-    if down is not None and (not isinstance(down, str) or down not in {"SIGKILL", "SIGTERM", "POWER"}):
-        raise Refused(f"down must be SIGKILL, SIGTERM, POWER or null, not {down!r:.80}")
+    if down is not None and (not isinstance(down, str) or down not in DOWN):
+        raise Refused(f"down must be one of {', '.join(DOWN)} or null, not {down!r:.80}")
     if not isinstance(raw.get("frozen", False), bool):
         raise Refused("frozen must be true or false")
     links = []

@@ -27,12 +27,10 @@ from dethrone.clusters.agent.host.common import MS, SECOND, Refused, boot_id, co
 from dethrone.clusters.agent.host.confinement import Confined, confined, give
 from dethrone.clusters.agent.host.connections import DeadMan, Verb
 from dethrone.clusters.agent.host.convergence import HostKeeper
-from dethrone.clusters.agent.host.cpu_limit import CpuLimit
 from dethrone.clusters.agent.host.damage import DataFiles
 from dethrone.clusters.agent.host.disks import NodeDisk, helper_argv
 from dethrone.clusters.agent.host.firewall import Firewall, Rules, Spared
 from dethrone.clusters.agent.host.gauge import Gauge
-from dethrone.clusters.agent.host.groups import NodeGroups
 from dethrone.clusters.agent.host.healing import heal_alone
 from dethrone.clusters.agent.host.news import News
 from dethrone.clusters.agent.host.node import NodeProcess
@@ -110,8 +108,6 @@ class Host:
         self.node.shaper = lambda: self.qualities.process
         self.node.files = DataFiles(f"{path}.older", lambda: self.node.remember())  # noqa: PLW0108 - as above
         self.node.disk = NodeDisk(self.processes, run, helper_argv(), lambda: self.node.remember())  # noqa: PLW0108 - as above
-        self.node.groups = NodeGroups(lambda: self.node.remember())  # noqa: PLW0108 - as above
-        self.node.cpu = CpuLimit(self.node.groups, self.processes, self.node.members_now)
         self._beside: int | None = None
         """A process that something other than the agent starts (``process`` of ``prepare``): only watched here."""
         self.node_watch = NodeWatch(self.news, self._members)

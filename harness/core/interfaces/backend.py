@@ -69,7 +69,7 @@ class NodeStart(msgspec.Struct, frozen=True, kw_only=True):
     node's output where that is None.
     ``noise_max_ns``: the promise's; the agent reports a thread of the node that waits for longer.
     ``fails``: the node's data directory is served by a helper that can make it fail and lose power.
-    ``limits``: of what the host must be able to limit the node's use (``cpu``), by a control group of its own.
+    ``limits``: what of the node's use the agent must be able to limit by a control group (``cpu``, ``memory``).
     ``keeps_copies``: before each start the agent copies the node's files, for damage that puts older ones back.
     """
 
@@ -180,7 +180,7 @@ class ShapedHost(Protocol):
         """Try it: why it cannot be changed, or ""."""
 
 
-OF_GROUPS = frozenset({"cpu"})
+OF_GROUPS = frozenset({"cpu", "memory"})
 """What a host can do whose agent has a control group for the node."""
 USUAL_CAPABILITIES = frozenset({"iptables", "signals", "faketime", "vdso", "files", "commands", "links"})
 """What faults may need on hosts of our own. ``vdso``: clocks of any program, where ``faketime`` needs one with libc."""

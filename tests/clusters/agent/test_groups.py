@@ -19,6 +19,7 @@ from dethrone.clusters.agent.host.groups import (
     lift_groups,
     own_group,
 )
+from dethrone.clusters.agent.host.memory_limit import MemoryLimit
 from dethrone.clusters.local.groups import base_of
 
 V1 = "4:memory:/docker/1\n1:cpu,cpuacct:/docker/1\n0::/docker/1\n"
@@ -211,3 +212,57 @@ def test_what_a_kernel_can_limit_is_read_in_either_version(tmp_path):
 )
 def test_quotas_are_read_in_either_version(text, unified, quota):
     assert parse_quota(text, unified=unified) == quota
+
+
+class Kernel:
+    """What a kernel does when memory is limited: version 1 refuses what is used, version 2 kills for it."""
+
+    def __init__(self, path, *, unified, kills):
+        self.path, self.unified, self.kills, self.written = path, unified, kills, []
+        made(path, cgroup__procs="7\n", memory__usage_in_bytes="1000000\n", memory__current="1000000\n")
+        made(path, memory__oom_control="oom_kill_disable 0\noom_kill 0\n", memory__events="max 0\noom_kill 0\n")
+
+    def write(self, group, name, value):
+        self.written.append((name, value))
+        if not self.unified and name == "memory.limit_in_bytes" and 0 <= int(value) < 1_000_000:
+            raise OSError(16, "Device or resource busy")
+
+    def gone(self, limit_s):
+        if self.kills:
+            made(self.path, memory__oom_control="oom_kill 1\n", memory__events="oom_kill 1\n")
+        return self.kills
+
+
+@pytest.mark.parametrize(
+    ("unified", "limits"),
+    [
+        (False, [("memory.limit_in_bytes", "500000"), ("memory.limit_in_bytes", "1000000")]),
+        (True, [("memory.swap.max", "0"), ("memory.max", "500000")]),
+    ],
+)
+@pytest.mark.parametrize("kills", [True, False])
+def test_memory_is_limited_below_what_is_used_and_only_what_the_kernel_counted_is_a_kill(
+    tmp_path, monkeypatch, unified, limits, kills
+):
+    kernel = Kernel(tmp_path / NODE_GROUP, unified=unified, kills=kills)
+    monkeypatch.setattr(Group, "write", lambda *words: kernel.write(*words))  # noqa: PLW0108 - a function, to be a method
+    groups = NodeGroups(lambda: None)
+    groups.made["memory"] = Group(str(kernel.path), unified)
+    memory = MemoryLimit(groups, None)
+    monkeypatch.setattr(memory, "_press", lambda group, pid: None)
+    if kills:
+        assert memory.exhaust(7, kernel.gone)["oom_kills"] == 1
+    else:
+        with pytest.raises(Refused, match="killed nothing"):
+            memory.exhaust(7, kernel.gone)
+    assert kernel.written[: len(limits)] == limits
+    assert kernel.written[-1][1] in {"-1", "max"}, "it is lifted in any case"
+
+
+def test_a_process_outside_of_its_group_is_not_squeezed(tmp_path):
+    kernel = Kernel(tmp_path / NODE_GROUP, unified=False, kills=True)
+    groups = NodeGroups(lambda: None)
+    groups.made["memory"] = Group(str(kernel.path), unified=False)
+    with pytest.raises(Refused, match="not in its control group"):
+        MemoryLimit(groups, None).exhaust(os.getpid(), kernel.gone)
+    assert kernel.written == []

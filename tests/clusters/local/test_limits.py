@@ -9,20 +9,21 @@ import pytest
 
 from dethrone.clusters.agent.host.groups import LENT_GROUPS, NODE_GROUP
 from dethrone.harness.core.hoststate import HEALTHY, HostState
+from dethrone.harness.core.interfaces import OF_GROUPS
 from tests.waiting import until
 
 pytestmark = pytest.mark.namespaces
 
 STARVED = HostState(cpu_percent=5)
-CPU = f"{LENT_GROUPS}/cpu/{NODE_GROUP}"
+CPU, MEMORY = (f"{LENT_GROUPS}/{controller}/{NODE_GROUP}" for controller in ("cpu", "memory"))
 
 
 @pytest.fixture
 def limited(deployed):
-    if "cpu" not in deployed.backend.traits.capabilities:
-        pytest.skip("needs a control group for cpu that can be written")
-    deployed.deploy("n1", "n2", needs=frozenset({"cpu"}))
-    deployed.prepare(limits=("cpu",))
+    if not deployed.backend.traits.capabilities >= OF_GROUPS:
+        pytest.skip("needs control groups that can be written")
+    deployed.deploy("n1", "n2", needs=OF_GROUPS)
+    deployed.prepare(limits=tuple(sorted(OF_GROUPS)))
     return deployed
 
 
@@ -43,6 +44,11 @@ def inside(limited):
 def groups(limited):
     """The groups of its hosts as the machine sees them."""
     return [Path(path) for path in json.loads((limited.state / "hosts" / "groups").read_text())]
+
+
+def ends(limited):
+    """Process → how it ended."""
+    return {news.data["pid"]: news.data for news in limited.news if news.kind == "exited"}
 
 
 def quota(limited):
@@ -80,7 +86,7 @@ def test_a_share_that_another_user_changes_is_put_back_and_the_fault_is_in_doubt
 def test_a_run_that_is_removed_while_a_node_starves_leaves_no_group_and_spares_those_of_others(limited):
     confirmed(limited, STARVED)
     ours = groups(limited)
-    assert len(ours) == 2
+    assert len(ours) == 4
     foreign = ours[0].parent / f"{ours[0].name}x-of-another"
     foreign.mkdir()
     try:
@@ -95,10 +101,26 @@ def test_a_run_that_is_removed_while_a_node_starves_leaves_no_group_and_spares_t
 
 def test_a_node_outside_of_its_group_is_not_starved_and_the_evidence_says_so(limited):
     (pid,) = inside(limited)
-    above = groups(limited)[1].parent
-    here = (groups(limited)[1] / NODE_GROUP / "cgroup.procs").read_text().split()
+    of_n2 = next(path for path in groups(limited) if path.name.endswith("n2") and (path / "cpu.stat").exists())
+    above = of_n2.parent
+    here = (of_n2 / NODE_GROUP / "cgroup.procs").read_text().split()
     (above / "cgroup.procs").write_text(here[0])  # as another user's tool may do
     found = converged(limited, STARVED)
     assert not found.confirmed
     assert f"not in its control group: [{pid}]" in found.why
     assert converged(limited, HEALTHY).confirmed
+
+
+def test_a_node_is_killed_by_the_kernel_for_lack_of_memory_and_starts_again(limited):
+    for want in (HostState(down="OOM"), HostState(down="OOM", frozen=True)):
+        killed = confirmed(limited, want)["OOM"]
+        assert killed["oom_kills"] >= 1
+        assert killed["code"] == -9
+        assert killed["limit_bytes"] <= killed["used_bytes"] + (1 << 20)
+        until(lambda pid=killed["pid"]: pid in ends(limited))
+        assert ends(limited)[killed["pid"]]["asked"], "it is a kill of ours"
+        assert "OOM" not in confirmed(limited, HostState(down="OOM", cpu_percent=50)), "it is down already"
+        assert confirmed(limited, HEALTHY)["start"]["ok"], "its memory is not limited any more"
+    limit = limited.shell("n2", f"cat {MEMORY}/memory.limit_in_bytes {MEMORY}/memory.max 2>/dev/null")[1].split()[0]
+    assert limit == "max" or int(limit) > 1 << 50
+    assert limited.shell("n2", "true")[0] == 0, "the agent lives"
