@@ -118,6 +118,7 @@ def not_allowed(file: HostsFile, want: HostState) -> str:
         (want.down == "SIGKILL", "killing", "killed"),
         (want.down == "SIGTERM", "stopping", "stopped"),
         (want.down == "POWER", "loss of power", "power"),
+        (want.down == "OOM", "lack of memory", "memory"),
         (want.frozen, "pausing", "frozen"),
         (want.clock, "clock skew", "clock"),
         (want.disk, "disk trouble", "disk"),

@@ -13,6 +13,7 @@ from typing import Any
 
 from dethrone.clusters.agent.host.common import MS, SECOND, STARVED_NS, Refused
 
+DOWN = ("SIGKILL", "SIGTERM", "OOM", "POWER")
 YEAR_NS = 366 * 86400 * SECOND
 LINK_MOST = {
     **dict.fromkeys(("delay_ns", "jitter_ns", "reorder_ns"), 3600 * SECOND),
@@ -64,8 +65,8 @@ def clean_state(raw: Any) -> dict[str, Any]:
     if unknown:
         raise Refused(f"unknown in want: {', '.join(sorted(unknown))[:200]}")
     down = raw.get("down")
-    if down is not None and (not isinstance(down, str) or down not in {"SIGKILL", "SIGTERM", "POWER"}):
-        raise Refused(f"down must be SIGKILL, SIGTERM, POWER or null, not {down!r:.80}")
+    if down is not None and (not isinstance(down, str) or down not in DOWN):
+        raise Refused(f"down must be one of {', '.join(DOWN)} or null, not {down!r:.80}")
     if not isinstance(raw.get("frozen", False), bool):
         raise Refused("frozen must be true or false")
     links = []
@@ -99,9 +100,13 @@ def clean_state(raw: Any) -> dict[str, Any]:
         "frozen": raw.get("frozen", False),
         "clock": clock,
         "disk": _clean_disk(raw.get("disk")),
-        "cpu_percent": raw.get("cpu_percent"),
+        "cpu_percent": _clean_share(raw, "cpu_percent"),
         "troubles": _clean_troubles(raw.get("troubles") or []),
     }
+
+
+def _clean_share(raw: Mapping[str, Any], name: str) -> int | None:
+    return None if raw.get(name) is None else integer_of(raw, name, low=1, high=100)
 
 
 def _clean_disk(raw: Any) -> dict[str, Any] | None:
@@ -190,6 +195,7 @@ def clean_start(raw: Any) -> dict[str, Any]:
         "faketime": raw.get("faketime") is True,
         "fails": raw.get("fails") is True,
         "keeps_copies": raw.get("keeps_copies") is True,
+        "limits": texts_of(raw.get("limits") or [], "limits"),
         "fatal": [text for text in fatal if text],
         "fatal_path": raw.get("fatal_path"),
         "noise_max_ns": integer_of(raw, "noise_max_ns", low=0, high=3600 * SECOND) or STARVED_NS,

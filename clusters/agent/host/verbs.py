@@ -174,6 +174,8 @@ class Host:
                 self._put_back("commands", self.commands.put_back)
             if self.node.disk is not None and self.node.disk.served:
                 self._put_back("disk", self.node.disk.put_back)
+            if self.node.cpu is not None:
+                self._put_back("cpu", self.node.cpu.put_back)
             self.vdso.watch()
 
     def watch_links(self) -> None:
@@ -315,6 +317,8 @@ class Host:
                     os.close(below)
                     raise
                 self._below = below
+        if spec["limits"]:
+            self.node.limit(spec["limits"])
         self.probes.meet(name, peers)
         self.node.spec = spec
         if not adopted:  # an adopted node writes its logs elsewhere
@@ -487,6 +491,8 @@ class Host:
         if self.node.disk is not None:
             with contextlib.suppress(OSError, Refused):
                 self.node.disk.unmount()
+        if self.node.groups is not None:
+            self.node.groups.remove()
         for path in (self._path, self._state_path, self.clock.path):
             with contextlib.suppress(OSError):
                 os.unlink(path)  # noqa: PTH108

@@ -7,6 +7,7 @@ points. Each interface says what it must NOT do.
 from dethrone.harness.core.interfaces.availability import Available, No, Yes
 from dethrone.harness.core.interfaces.backend import (
     CLOCK_SOCKET,
+    OF_GROUPS,
     USUAL_CAPABILITIES,
     Backend,
     BackendTraits,
@@ -70,6 +71,7 @@ from dethrone.harness.core.interfaces.workload import Generator, OpPlan, Workloa
 __all__ = [
     "CLOCK_SOCKET",
     "IN_A_CONTAINER",
+    "OF_GROUPS",
     "USUAL_CAPABILITIES",
     "Available",
     "Backend",

@@ -70,6 +70,7 @@ class NodeStart(msgspec.Struct, frozen=True, kw_only=True):
     node's output where that is None.
     ``noise_max_ns``: the promise's; the agent reports a thread of the node that waits for longer.
     ``fails``: the node's data directory is served by a helper that can make it fail and lose power.
+    ``limits``: what of the node's use the agent must be able to limit by a control group (``cpu``, ``memory``).
     ``keeps_copies``: before each start the agent copies the node's files, for damage that puts older ones back.
     """
 
@@ -86,6 +87,7 @@ class NodeStart(msgspec.Struct, frozen=True, kw_only=True):
     noise_max_ns: Ns = NOISE_MAX_NS
     keeps_copies: bool = False
     fails: bool = False
+    limits: tuple[str, ...] = ()
 
 
 class HostNews(msgspec.Struct, frozen=True, kw_only=True):
@@ -188,6 +190,8 @@ class Probing(Protocol):
         """What ``Fault.needs`` may name → whether a host had it that was started for a moment, and is gone."""
 
 
+OF_GROUPS = frozenset({"cpu", "memory"})
+"""What a host can do whose agent has a control group for the node."""
 USUAL_CAPABILITIES = frozenset({"iptables", "signals", "faketime", "vdso", "files", "commands", "links"})
 """What faults may need on hosts of our own. ``vdso``: clocks of any program, where ``faketime`` needs one with libc."""
 

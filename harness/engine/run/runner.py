@@ -28,6 +28,7 @@ from dethrone.harness.core.history_writer import HistoryWriter
 from dethrone.harness.core.hoststate import healthy_cluster
 from dethrone.harness.core.interfaces import (
     CLOCK_SOCKET,
+    OF_GROUPS,
     Checker,
     DeploySpec,
     Fault,
@@ -158,6 +159,7 @@ class _Run(Course):
                 nodes[name],
                 keeps_copies=puts_back_older(plan, self.draft.faults),
                 fails=bool(needs & {"disks", "power"}),
+                limits=tuple(sorted(needs & OF_GROUPS)),
             )
         self.figures["shared_users"] = shared_users(hosts)
         refuse_uncut(spec.needs, backend.introduce(hosts))
@@ -382,7 +384,13 @@ def puts_back_older(plan: Plan, faults: Mapping[str, Fault]) -> bool:
 
 
 def prepare_host(
-    system: System, host: Host, node: NodeSpec, *, keeps_copies: bool = False, fails: bool = False
+    system: System,
+    host: Host,
+    node: NodeSpec,
+    *,
+    keeps_copies: bool = False,
+    fails: bool = False,
+    limits: tuple[str, ...] = (),
 ) -> None:
     """Place the node's files and send the agent its start command."""
     for path, content in system.files(node).items():
@@ -402,6 +410,7 @@ def prepare_host(
         noise_max_ns=node.noise_max_ns,
         keeps_copies=keeps_copies,
         fails=fails,
+        limits=limits,
     )
     host.prepare(start, node.members, dead_man_ns=DEAD_MAN_NS)
 
