@@ -165,6 +165,23 @@ class FatalLine(Event, frozen=True, gc=False, kw_only=True, tag="fatal-line"):
     line: str
 
 
+class Sighted(Event, frozen=True, gc=False, kw_only=True, tag="sighted"):
+    """An agent saw what an armed trigger of the schedule waits for.
+
+    ``by``: where (``log``); ``name``: what it looks for, as ``dethrone.harness.core.watches.watch_name`` says;
+    ``n``: numbers what this agent saw. ``data``: log: ``line`` (its beginning) and the pattern's named groups;
+    ``left_out``: how many sightings before this one came too fast to be reported.
+    """
+
+    span: Span
+    node: str
+    incarnation: int
+    n: int
+    by: Literal["log"]
+    name: str
+    data: Mapping[str, Any] = {}
+
+
 class Converged(Event, frozen=True, gc=False, kw_only=True, tag="converged"):
     """A host was brought from ``before`` to ``after``. Between span.lo and span.hi neither is certain.
 
@@ -258,6 +275,7 @@ AnyEvent = (
     | NodeProcess
     | NodeDied
     | FatalLine
+    | Sighted
     | Converged
     | FaultEvent
     | Noise

@@ -128,6 +128,8 @@ def _sentence(event: Any, asked: ev.Invoke | None) -> str:
             )
         case ev.FatalLine():
             return f"{event.node} printed a fatal line ({event.pattern!r}): {event.line}"
+        case ev.Sighted():
+            return _sighted(event)
         case ev.Converged():
             done = "" if event.confirmed else f", NOT confirmed ({short(event.why)})"
             return f"{event.host} was set to: {state(event.after)}{done}"
@@ -142,6 +144,8 @@ def _sentence(event: Any, asked: ev.Invoke | None) -> str:
             return f"no contact with {event.host} for {show_duration(event.span.hi - event.span.lo)}: agent lost"
         case ev.Noise(kind="rules-lost" | "dead-man" | "news-dropped"):
             return f"{event.host} reported {event.kind}: its faults or records are not certain"
+        case ev.Noise(kind="log-unsearched"):
+            return f"triggers may miss what {event.host} logs: {short(event.detail.get('why', ''))}"
         case ev.Noise():
             where = f"on {event.host}" if event.host else "in the harness itself"
             return f"host noise {where}: {event.kind} of {show_duration(event.value_ns)}"
@@ -151,6 +155,11 @@ def _sentence(event: Any, asked: ev.Invoke | None) -> str:
             return f"the history ends ({event.reason}) after {event.count} events"
         case _:
             return type(event).__name__
+
+
+def _sighted(event: ev.Sighted) -> str:
+    """One line for what an agent saw of what a trigger waits for."""
+    return f"{event.node} logged a line of {event.name}: {short(event.data.get('line', ''))}"
 
 
 def operation(f: str, value: Any) -> str:

@@ -154,6 +154,20 @@ def clean_peers(raw: Any) -> dict[str, tuple[str, ...]]:
     return out
 
 
+def _clean_watches(given: Any) -> list[dict[str, Any]]:
+    """What to look for, one by one; whether a pattern compiles is found out by the process that matches it."""
+    if not isinstance(given, list):
+        raise Refused("watches must be a list")
+    out = []
+    for raw in given:
+        watch = object_of(raw, "a watch")
+        if watch.get("of") != "log":
+            raise Refused(f"nothing can be looked for in {watch.get('of')!r:.80} here")
+        path = text_of(watch, "path") if watch.get("path") else None
+        out.append({"of": "log", "name": text_of(watch, "name"), "pattern": text_of(watch, "pattern"), "path": path})
+    return out
+
+
 def clean_start(raw: Any) -> dict[str, Any]:
     """How to start a node, with every field checked. Raises Refused for anything else."""
     raw = object_of(raw, "start")
@@ -186,5 +200,6 @@ def clean_start(raw: Any) -> dict[str, Any]:
         "keeps_copies": raw.get("keeps_copies") is True,
         "fatal": [text for text in fatal if text],
         "fatal_path": raw.get("fatal_path"),
+        "watches": _clean_watches(raw.get("watches") or []),
         "noise_max_ns": integer_of(raw, "noise_max_ns", low=0, high=3600 * SECOND) or STARVED_NS,
     }

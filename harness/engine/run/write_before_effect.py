@@ -79,6 +79,10 @@ class Outbox:
         """
         return bool(self._watchers) or event_type in self._triggers.hears
 
+    def awaited(self, event_type: type) -> bool:
+        """Whether an armed trigger waits for an event of this type."""
+        return event_type in self._triggers.hears
+
     def keep_no_more(self) -> None:
         """The run will not continue beyond its schedule."""
         self.keeps = False

@@ -1,0 +1,86 @@
+"""What agents look for on their hosts so that a trigger can wait for it: a pattern in the log of a node.
+
+The ``where`` of such a trigger is what is looked for. Guarantees: pure; one name for one thing, which the agent repeats
+in what it reports, so that a report finds its trigger; a pattern that does not compile, or is too long, is refused
+before a run. Out of scope: looking (``dethrone.clusters.agent``), and which triggers are armed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from dethrone.harness.core.errors import ConfigError
+from dethrone.harness.core.registry import unknown_name
+from dethrone.harness.core.schedule import OnEvent
+
+LOGGED = "logged"
+"""The trigger that waits for a pattern in a node's log."""
+LOG_FIELDS = ("pattern", "regex")
+PATTERN_MAX = 500
+"""The longest pattern, characters."""
+WATCHES_MAX = 50
+"""The most things that one run looks for on a host."""
+
+
+class LogWatch(msgspec.Struct, frozen=True, kw_only=True, tag_field="of", tag="log"):
+    """Lines in which ``pattern`` is found. ``name``: as ``watch_name`` says. ``path``: which file; None: the output."""
+
+    name: str
+    pattern: str
+    path: str | None = None
+
+
+Watch = LogWatch
+
+
+def watch_name(where: Mapping[str, Any]) -> str:
+    """What a trigger with this ``where`` looks for, as one text; the same for the same thing."""
+    return " ".join(f"{field}={where[field]}" for field in sorted(where))
+
+
+def check_pattern(pattern: str, *, where: str) -> None:
+    """Raise ConfigError if nothing can be looked for with this pattern."""
+    try:
+        if len(pattern) > PATTERN_MAX:
+            raise ConfigError(f"a pattern of {len(pattern)} characters", where=where, cause=f"at most {PATTERN_MAX}")
+        found = re.compile(pattern)
+    except (re.error, RecursionError, OverflowError) as error:
+        raise ConfigError(f"{pattern!r} is no pattern: {error}", where=where) from error
+    if found.search("") is not None:
+        raise ConfigError(
+            f"the pattern {pattern!r} is found in an empty line, so in every line",
+            where=where,
+            next_step="write what only the line in question contains",
+        )
+
+
+def log_watch(where: Mapping[str, Any], patterns: Mapping[str, str], *, system: str) -> LogWatch:
+    """What the trigger ``logged`` looks for. ``patterns``: those that the system names. Raises ConfigError."""
+    if "regex" in where:
+        return LogWatch(name=watch_name(where), pattern=str(where["regex"]))
+    name = str(where["pattern"])
+    if name not in patterns:
+        if not patterns:
+            raise ConfigError(
+                f"{system} names no patterns of its log",
+                where=f"the trigger {LOGGED!r} with pattern = {name!r}",
+                next_step='write where = { regex = "…" }, or name it in [log] patterns of the description',
+            )
+        raise unknown_name(f"pattern in the log of {system}:", name, patterns)
+    return LogWatch(name=watch_name(where), pattern=patterns[name])
+
+
+def watches_of(triggers: Iterable[OnEvent], patterns: Mapping[str, str], *, system: str) -> tuple[Watch, ...]:
+    """All that these triggers need to be looked for, each once. Raises ConfigError."""
+    found: dict[str, Watch] = {}
+    for trigger in triggers:
+        if trigger.event == LOGGED:
+            watch = log_watch(trigger.where, patterns, system=system)
+            found[watch.name] = watch
+    if len(found) > WATCHES_MAX:
+        raise ConfigError(f"{len(found)} things to look for on each host", next_step=f"at most {WATCHES_MAX} in a run")
+    return tuple(found.values())

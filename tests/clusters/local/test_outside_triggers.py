@@ -1,0 +1,56 @@
+"""Faults on what is seen of a node from outside, on real processes: they happen, soon, and the history says why."""
+
+from __future__ import annotations
+
+import pytest
+
+from dethrone.harness.core.events import FaultEvent, Sighted
+from dethrone.harness.core.history_files import read_history
+from tests.command import told
+from tests.outside import description
+
+pytestmark = pytest.mark.namespaces
+
+HITS = 3
+
+
+def schedule(when, *, steps=HITS):
+    """Short pauses of the event's node."""
+    step = f"""
+[[step]]
+[[step.fault]]
+kind = "pause"
+victims = "actor"
+hold = "100ms"
+when = {{ {when}, within = "8s" }}
+"""
+    return 'health_bound = "2s"\n' + step * steps
+
+
+def play(state, tmp_path, when, *more, steps=HITS):
+    """The figures of the triggers of such a run, and its history."""
+    (tmp_path / "plan.toml").write_text(schedule(when, steps=steps))
+    words = ["run", description(tmp_path), "--on", "local", "--nodes", "3", "--schedule", tmp_path / "plan.toml"]
+    options = ["--workload", "election", "--time-limit", "8s", "--out", tmp_path / "run", "--seed", "5", *more]
+    found, _ = told(state, *words, *options)
+    assert not found["trouble"], found["trouble"]
+    return found["figures"]["triggers"], read_history(tmp_path / "run" / "history")
+
+
+@pytest.fixture
+def state(root, tmp_path):
+    return tmp_path / "state"
+
+
+def begun(history):
+    return [event for event in history.of(FaultEvent) if event.phase == "begin"]
+
+
+@pytest.mark.parametrize("what", ['pattern = "beat"', "regex = 'beat \\d+ of n'"])
+def test_a_line_in_a_log_starts_a_fault_of_the_node_that_wrote_it(state, tmp_path, what):
+    figures, history = play(state, tmp_path, f'event = "logged", by = "node:n2", where = {{ {what} }}')
+    assert (figures["hits"], figures["misses"]) == (HITS, 0)
+    assert [event.victims for event in begun(history)] == [("n2",)] * HITS
+    assert {event.outcome for event in begun(history)} == {"installed"}
+    assert all("beat" in event.data["line"] for event in history.of(Sighted))
+    assert figures["latency_us"]["median"] < 1_000_000
