@@ -2,6 +2,8 @@
 
     logged                   a node logs a line: ``where = {pattern = NAME}``, a pattern that the system or its
                              description names, or ``{regex = "…"}``; term: that of the pattern's group ``term``
+    status-changed           a field of a node's answers changes: ``where = {field = "role", to = "leader"}``, or across
+                             a number, ``{field = "commit", above = 100}``; candidate: the leader that is named now
 
 Guarantees: pure; a ``where`` that lacks what to look for, or is no pattern, is refused. Out of scope: looking
 (``dethrone.clusters.agent``), and whether hosts can (``dethrone.harness.engine.run.watching``).
@@ -11,12 +13,24 @@ from __future__ import annotations
 
 from typing import Any
 
+from dethrone.harness.core.clock import Span
 from dethrone.harness.core.errors import ConfigError
-from dethrone.harness.core.events import Invoke, Sighted
+from dethrone.harness.core.events import Observed, Sighted
 from dethrone.harness.core.interfaces import Occurrence
+from dethrone.harness.core.registry import unknown_name
 from dethrone.harness.core.schedule import OnEvent
-from dethrone.harness.core.watches import LOG_FIELDS, LOGGED, check_pattern, watch_name
-from dethrone.nemesis.triggers import EventCondition
+from dethrone.harness.core.watches import (
+    EDGE_FIELDS,
+    LOG_FIELDS,
+    LOGGED,
+    STATUS,
+    STATUS_FIELDS,
+    check_edge,
+    check_pattern,
+    is_edge,
+    watch_name,
+)
+from dethrone.nemesis.triggers import Before, EventCondition
 
 
 class SightingCondition(EventCondition, frozen=True, kw_only=True):
@@ -34,12 +48,12 @@ class SightingCondition(EventCondition, frozen=True, kw_only=True):
         if "regex" in trigger.where:
             check_pattern(trigger.where["regex"], where=where)
 
-    def match(self, event: Any, trigger: OnEvent, asked: Invoke | None) -> Occurrence | None:
+    def match(self, event: Any, trigger: OnEvent, before: Before) -> Occurrence | None:
         """The occurrence, if the agent saw what this trigger looks for."""
-        return self.read(event, asked) if event.name == watch_name(trigger.where) else None
+        return self.read(event, before) if event.name == watch_name(trigger.where) else None
 
 
-def _logged(event: Sighted, _: Invoke | None) -> Occurrence:
+def _logged(event: Sighted, _: Before) -> Occurrence:
     term = str(event.data.get("groups", {}).get("term", ""))
     return Occurrence(
         event=LOGGED,
@@ -60,4 +74,56 @@ CONDITION_LOGGED = SightingCondition(
     fields=frozenset(LOG_FIELDS),
     required=LOG_FIELDS,
     plain={"actor": "random"},
+)
+
+
+class StatusCondition(EventCondition, frozen=True, kw_only=True):
+    """A node answers differently than the last time."""
+
+    def check(self, trigger: OnEvent, *, nodes: int) -> None:
+        """See ``EventCondition``; also fields that no answer has, and edges that cannot be."""
+        super().check(trigger, nodes=nodes)
+        field = trigger.where.get("field", "")
+        if field not in STATUS_FIELDS:
+            raise unknown_name("field of a status:", str(field), STATUS_FIELDS)
+        check_edge(trigger.where, place=f"the trigger {self.name!r}")
+
+    def match(self, event: Any, trigger: OnEvent, before: Before) -> Occurrence | None:
+        """The occurrence, if the field changed so. It happened between the two questions' ends at the widest."""
+        if not isinstance(before, Observed):
+            return None
+        field = str(trigger.where["field"])
+        if not is_edge(status_field(before, field), status_field(event, field), trigger.where):
+            return None
+        named = event.leader if event.leader is not None and field == "leader" else None
+        return Occurrence(
+            event=STATUS,
+            span=Span(before.span.lo, event.span.hi),
+            key=(event.node, event.seq),
+            roles={"actor": (event.node,), **({} if named is None else {"candidate": (named,)})},
+            term=event.term,
+            group=event.group,
+        )
+
+
+def status_field(observed: Observed, field: str) -> Any:
+    """The value of one of ``STATUS_FIELDS``."""
+    if field in {"log_term", "log_index"}:
+        return None if observed.log_end is None else observed.log_end[field == "log_index"]
+    return getattr(observed, field)
+
+
+def _status_is_compared(_event: Observed, _before: Before) -> None:
+    """``StatusCondition`` compares with the trigger's ``where``, which a reader does not see."""
+
+
+CONDITION_STATUS = StatusCondition(
+    name=STATUS,
+    line='a field of a node\'s answers changes: where = {field = "role", to = "leader"}, {field = "commit", above = 9}',
+    types=(Observed,),
+    read=_status_is_compared,
+    needs=frozenset({"observed"}),
+    fields=frozenset({"field", *EDGE_FIELDS}),
+    required=("field",),
+    plain={"actor": "random", "candidate": "leader"},
 )

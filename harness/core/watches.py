@@ -20,6 +20,10 @@ from dethrone.harness.core.schedule import OnEvent
 LOGGED = "logged"
 """The trigger that waits for a pattern in a node's log."""
 LOG_FIELDS = ("pattern", "regex")
+STATUS = "status-changed"
+"""The trigger that waits for an edge of what nodes answer."""
+EDGE_FIELDS = ("from", "to", "above", "below")
+STATUS_FIELDS = ("role", "leads", "term", "leader", "voted_for", "commit", "log_term", "log_index")
 PATTERN_MAX = 500
 """The longest pattern, characters."""
 WATCHES_MAX = 50
@@ -84,3 +88,38 @@ def watches_of(triggers: Iterable[OnEvent], patterns: Mapping[str, str], *, syst
     if len(found) > WATCHES_MAX:
         raise ConfigError(f"{len(found)} things to look for on each host", next_step=f"at most {WATCHES_MAX} in a run")
     return tuple(found.values())
+
+
+def is_edge(before: Any, now: Any, where: Mapping[str, Any]) -> bool:
+    """Whether a value changed as ``where`` says: ``from`` and ``to`` (words in any case), or across a number.
+
+    ``above = 3``: it was not above 3 and is now; ``below`` likewise. Without any of them: it is another value.
+    """
+    if "above" in where or "below" in where:
+        if not (_number(before) and _number(now)):
+            return False
+        rose = "above" in where and before <= where["above"] < now
+        return rose or ("below" in where and before >= where["below"] > now)
+    if _word(before) == _word(now):
+        return False
+    return all(_word(value) == _word(where[end]) for end, value in (("from", before), ("to", now)) if end in where)
+
+
+def check_edge(where: Mapping[str, Any], *, place: str) -> None:
+    """Raise ConfigError for an edge that says nothing, or two things."""
+    numbers = [end for end in ("above", "below") if end in where]
+    if numbers and ("from" in where or "to" in where):
+        raise ConfigError(f"{numbers[0]} and from or to say two things", where=place, next_step="write one of them")
+    for end in numbers:
+        if not _number(where[end]):
+            raise ConfigError(f"{end} = {where[end]!r} is no number", where=place)
+    if "from" in where and "to" in where and _word(where["from"]) == _word(where["to"]):
+        raise ConfigError(f"a change from {where['from']!r} to the same is none", where=place)
+
+
+def _number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _word(value: Any) -> str:
+    return "" if value is None else str(value).lower()

@@ -7,7 +7,7 @@ import pytest
 from dethrone.harness.core import registry
 from dethrone.harness.core.clock import Span
 from dethrone.harness.core.errors import ConfigError
-from dethrone.harness.core.events import Sighted
+from dethrone.harness.core.events import Observed, Sighted
 from dethrone.harness.core.schedule import OnEvent
 
 CONDITIONS = registry.load_all(registry.TRIGGERS)
@@ -55,3 +55,39 @@ def test_a_node_may_be_named():
     check({"regex": "a"}, by="follower")
     with pytest.raises(ConfigError):
         check({"regex": "a"}, by="random")
+
+
+def observed(*, seq=5, at=20, **fields):
+    given = {"role": "follower", "leads": False, "term": 3, "leader": "n1", **fields}
+    return Observed(seq=seq, t=at, span=Span(at - 2, at - 1), node="n2", incarnation=1, **given)
+
+
+def changed(before, now, **where):
+    return CONDITIONS["status-changed"].match(now, OnEvent(event="status-changed", within_ns=1, where=where), before)
+
+
+def test_a_change_of_status_happened_between_two_answers():
+    found = changed(observed(at=20), observed(at=60, role="Leader", leads=True, term=4), field="role", to="leader")
+    assert (found.span, found.actor, found.term) == (Span(18, 59), "n2", 4)
+    assert changed(observed(), observed(at=60, term=4), field="role") is None
+    assert changed(None, observed(role="leader"), field="role", to="leader") is None
+
+
+def test_the_leader_that_is_named_now_may_be_a_victim():
+    assert changed(observed(), observed(leader="n3"), field="leader").roles["candidate"] == ("n3",)
+    assert "candidate" not in changed(observed(), observed(leader=None), field="leader").roles
+
+
+@pytest.mark.parametrize(("field", "end"), [("commit", 7), ("log_index", 7), ("log_term", 3), ("voted_for", "n3")])
+def test_every_field_of_an_answer_can_be_waited_for(field, end):
+    known = observed(commit=7, log_end=(3, 7), voted_for="n3")
+    assert changed(observed(), known, field=field, to=end) is not None
+    assert changed(observed(), observed(), field=field) is None
+
+
+@pytest.mark.parametrize(
+    "where", [{}, {"field": "roll"}, {"to": "leader"}, {"field": "term", "above": "x"}, {"field": "role", "regex": "a"}]
+)
+def test_a_status_that_cannot_change_so_is_refused(where):
+    with pytest.raises(ConfigError):
+        check(where, event="status-changed")

@@ -85,6 +85,7 @@ class NodeRecord:
                 outbox.kept.append(event)
             outbox.seq += 1
             outbox.events.append(event)
+        outbox.observed[node, one.group] = event
 
     def started(self, now: Ns, news: HostNews) -> None:
         """A host reports a new process."""

@@ -43,6 +43,8 @@ class Outbox:
         self.keeps = keeps
         self.kept: list[AnyEvent] = []
         """What a run that may continue is judged on."""
+        self.observed = nemesis.triggers.observed
+        """(node, group) → what that node said last, for triggers that wait for a change."""
         self.found = False
         """Whether a watcher has found something."""
         self.seq = 0

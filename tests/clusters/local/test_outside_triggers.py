@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dethrone.harness.core.events import FaultEvent, Sighted
+from dethrone.harness.core.events import FaultEvent, Observed, Sighted
 from dethrone.harness.core.history_files import read_history
 from tests.command import told
 from tests.outside import description
@@ -54,3 +54,14 @@ def test_a_line_in_a_log_starts_a_fault_of_the_node_that_wrote_it(state, tmp_pat
     assert {event.outcome for event in begun(history)} == {"installed"}
     assert all("beat" in event.data["line"] for event in history.of(Sighted))
     assert figures["latency_us"]["median"] < 1_000_000
+
+
+def test_a_change_of_what_a_node_answers_starts_a_fault(state, tmp_path):
+    where = '{ field = "commit", above = 60 }'
+    figures, history = play(state, tmp_path, f'event = "status-changed", by = "node:n3", where = {where}', steps=1)
+    assert (figures["hits"], figures["misses"]) == (1, 0)
+    assert [(event.victims, event.outcome) for event in begun(history)] == [(("n3",), "installed")]
+    at = begun(history)[0].evidence["trigger"]["at"]
+    shown = [event for event in history.of(Observed) if event.node == "n3"]
+    assert max(event.commit for event in shown if event.span.hi <= at[0]) <= 60
+    assert next(event for event in shown if event.span.hi == at[1]).commit > 60
