@@ -4,6 +4,8 @@
                              description names, or ``{regex = "…"}``; term: that of the pattern's group ``term``
     status-changed           a field of a node's answers changes: ``where = {field = "role", to = "leader"}``, or across
                              a number, ``{field = "commit", above = 100}``; candidate: the leader that is named now
+    frame-sent               a node sends a frame: ``where = {to = "n2", port, bytes_min, contains or hex}``, each as
+                             wanted; receiver: to whom
 
 Guarantees: pure; a ``where`` that lacks what to look for, or is no pattern, is refused. Out of scope: looking
 (``dethrone.clusters.agent``), and whether hosts can (``dethrone.harness.engine.run.watching``).
@@ -21,6 +23,8 @@ from dethrone.harness.core.registry import unknown_name
 from dethrone.harness.core.schedule import OnEvent
 from dethrone.harness.core.watches import (
     EDGE_FIELDS,
+    FRAME,
+    FRAME_FIELDS,
     LOG_FIELDS,
     LOGGED,
     STATUS,
@@ -29,17 +33,23 @@ from dethrone.harness.core.watches import (
     check_pattern,
     is_edge,
     watch_name,
+    wire_watch,
 )
 from dethrone.nemesis.triggers import Before, EventCondition
 
 
 class SightingCondition(EventCondition, frozen=True, kw_only=True):
-    """An agent reports what it looks for; the ``where`` of the trigger is what to look for."""
+    """An agent reports what it looks for; the ``where`` of the trigger is what to look for. ``by``: of ``Sighted``."""
+
+    by: str
 
     def check(self, trigger: OnEvent, *, nodes: int) -> None:
         """See ``EventCondition``; also what nothing can be looked for with."""
         super().check(trigger, nodes=nodes)
         where = f"the trigger {self.name!r}"
+        if self.name == FRAME:
+            wire_watch(trigger.where, place=where)
+            return
         if len(trigger.where) != 1:
             raise ConfigError(f"{where} looks for one thing: {' or '.join(self.required)}, not both")
         for field, wanted in trigger.where.items():
@@ -50,7 +60,9 @@ class SightingCondition(EventCondition, frozen=True, kw_only=True):
 
     def match(self, event: Any, trigger: OnEvent, before: Before) -> Occurrence | None:
         """The occurrence, if the agent saw what this trigger looks for."""
-        return self.read(event, before) if event.name == watch_name(trigger.where) else None
+        if event.by != self.by or event.name != watch_name(trigger.where):
+            return None
+        return self.read(event, before)
 
 
 def _logged(event: Sighted, _: Before) -> Occurrence:
@@ -65,8 +77,30 @@ def _logged(event: Sighted, _: Before) -> Occurrence:
     )
 
 
+def _sent(event: Sighted, _: Before) -> Occurrence:
+    receiver = str(event.data.get("to", ""))
+    return Occurrence(
+        event=FRAME,
+        span=event.span,
+        key=(event.node, event.n),
+        roles={"actor": (event.node,), **({"receiver": (receiver,)} if receiver else {})},
+        group=event.group,
+    )
+
+
+CONDITION_FRAME = SightingCondition(
+    name=FRAME,
+    by="wire",
+    line='a node sends a frame: where = {to = "n2", port = N, bytes_min = N, contains or hex = "…"}; receiver: to whom',
+    types=(Sighted,),
+    read=_sent,
+    needs=frozenset({"frames"}),
+    fields=frozenset(FRAME_FIELDS),
+    plain={"actor": "random", "receiver": "random"},
+)
 CONDITION_LOGGED = SightingCondition(
     name=LOGGED,
+    by="log",
     line='a node logs a line: where = {pattern = a name of the system\'s} or {regex = "…"}',
     types=(Sighted,),
     read=_logged,

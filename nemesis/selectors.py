@@ -15,6 +15,7 @@ Of a fault that an event triggered, relative to that event:
 
     actor                  the node of the event
     candidate, voter       who stood, one who voted, where the event names them; voters: all who did
+    receiver               to whom a frame was sent
     peer, peer:2           that many running nodes other than the actor; peers: every other node
 
 Of a fault in a step with named faults:
@@ -46,7 +47,7 @@ COUNTED = ("follower", "random", "peer")
 NAMING = ("node", "hit-by", "spared-by")
 """Selectors that take names: of nodes, or of faults."""
 
-OF_EVENT = ("actor", "candidate", "voter", "voters", "peer", "peers")
+OF_EVENT = ("actor", "candidate", "voter", "voters", "receiver", "peer", "peers")
 """Selectors that speak of the event that triggered the fault."""
 
 KINDS = (

@@ -6,6 +6,7 @@ its page of metrics, and the leader sends the others a datagram that is longer t
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 NODE = r"""
@@ -101,3 +102,33 @@ def description(directory: Path, *, python: str = "python3", every: str = "40ms"
     path = directory / "outside.toml"
     path.write_text(TOML.format(python=python, every=every))
     return path
+
+
+EVENTS = {
+    "logged": '{ event = "logged", where = { pattern = "beat" }',
+    "status": '{ event = "status-changed", where = { field = "commit" }',
+    "frame": '{ event = "frame-sent", where = { port = 7000, bytes_min = 800 }',
+}
+STEP = """
+[[step]]
+[[step.fault]]
+kind = "%s"
+victims = "%s"
+hold = "60ms"
+when = %s, within = "10s" }
+"""
+
+
+def schedule(event: str, *, kind: str = "partition", victims: str = "actor", steps: int = 35) -> str:
+    """As many short faults, each on the next event of this kind."""
+    shape = 'params = { shape = "isolate" }\n' if kind == "partition" else ""
+    return 'health_bound = "3s"\n' + (STEP % (kind, victims, EVENTS[event]) + shape) * steps
+
+
+if __name__ == "__main__":
+    # python -m tests.outside DIR; dethrone run DIR/outside.toml --on docker --schedule DIR/logged.toml --json
+    place = Path(sys.argv[1])
+    place.mkdir(parents=True, exist_ok=True)
+    description(place)
+    for word in EVENTS:
+        (place / f"{word}.toml").write_text(schedule(word))

@@ -49,7 +49,8 @@ ORDER = (
         "news",
         "tails",
     ),
-    *("noise", "gauge", "threads", "asked", "patterns", "sightings", "vdso", "tracing", "waits", "hand", "vdso_clock"),
+    *("noise", "gauge", "threads", "asked", "patterns", "frames", "sightings"),
+    *("vdso", "tracing", "waits", "hand", "vdso_clock"),
     *("node", "adopted", "convergence", "connections", "healing", "verbs", "server", "main"),
 )
 """All modules; each imports only earlier ones."""

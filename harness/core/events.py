@@ -168,16 +168,17 @@ class FatalLine(Event, frozen=True, gc=False, kw_only=True, tag="fatal-line"):
 class Sighted(Event, frozen=True, gc=False, kw_only=True, tag="sighted"):
     """An agent saw what an armed trigger of the schedule waits for.
 
-    ``by``: where (``log``); ``name``: what it looks for, as ``dethrone.harness.core.watches.watch_name`` says;
-    ``n``: numbers what this agent saw. ``data``: log: ``line`` (its beginning) and the pattern's named groups;
-    ``left_out``: how many sightings before this one came too fast to be reported.
+    ``by``: where (``log``, ``wire``); ``name``: what it looks for (``dethrone.harness.core.watches.watch_name``);
+    ``n``: numbers what this agent saw. ``data``: log: ``line`` (its beginning) and the pattern's named ``groups``;
+    wire: ``to``, ``port`` and ``bytes`` of the frame; ``left_out``: sightings before this one that came too fast to be
+    reported.
     """
 
     span: Span
     node: str
     incarnation: int
     n: int
-    by: Literal["log"]
+    by: Literal["log", "wire"]
     name: str
     data: Mapping[str, Any] = {}
 

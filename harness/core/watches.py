@@ -1,4 +1,4 @@
-"""What agents look for on their hosts so that a trigger can wait for it: a pattern in the log of a node.
+"""What agents look for on their hosts so that a trigger can wait for it, and what a change of a value is.
 
 The ``where`` of such a trigger is what is looked for. Guarantees: pure; one name for one thing, which the agent repeats
 in what it reports, so that a report finds its trigger; a pattern that does not compile, or is too long, is refused
@@ -20,6 +20,9 @@ from dethrone.harness.core.schedule import OnEvent
 LOGGED = "logged"
 """The trigger that waits for a pattern in a node's log."""
 LOG_FIELDS = ("pattern", "regex")
+FRAME = "frame-sent"
+"""The trigger that waits for a frame on the wire."""
+FRAME_FIELDS = ("to", "port", "bytes_min", "contains", "hex")
 STATUS = "status-changed"
 """The trigger that waits for an edge of what nodes answer."""
 EDGE_FIELDS = ("from", "to", "above", "below")
@@ -31,14 +34,26 @@ WATCHES_MAX = 50
 
 
 class LogWatch(msgspec.Struct, frozen=True, kw_only=True, tag_field="of", tag="log"):
-    """Lines in which ``pattern`` is found. ``name``: as ``watch_name`` says. ``path``: which file; None: the output."""
+    """Lines in which ``pattern`` is found. ``name``: as ``watch_name`` says."""
 
     name: str
     pattern: str
-    path: str | None = None
 
 
-Watch = LogWatch
+class WireWatch(msgspec.Struct, frozen=True, kw_only=True, tag_field="of", tag="wire"):
+    """Frames that a host sends ``to`` a node ("" : any), of at least ``bytes_min`` bytes over TCP or UDP.
+
+    ``port``: at either end; 0: any. ``contains``: bytes in it, as hexadecimal digits.
+    """
+
+    name: str
+    to: str = ""
+    port: int = 0
+    bytes_min: int = 1
+    contains: str = ""
+
+
+Watch = LogWatch | WireWatch
 
 
 def watch_name(where: Mapping[str, Any]) -> str:
@@ -78,13 +93,36 @@ def log_watch(where: Mapping[str, Any], patterns: Mapping[str, str], *, system: 
     return LogWatch(name=watch_name(where), pattern=patterns[name])
 
 
+def wire_watch(where: Mapping[str, Any], *, place: str = "") -> WireWatch:
+    """What the trigger ``frame-sent`` looks for. Raises ConfigError."""
+    port, least = where.get("port", 0), where.get("bytes_min", 1)
+    for name, number, most in (("port", port, 0xFFFF), ("bytes_min", least, 0xFFFF)):
+        if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number <= most:
+            raise ConfigError(f"{name} = {number!r} is no number of 0 to {most}", where=place)
+    texts = {name: where.get(name, "") for name in ("to", "contains", "hex")}
+    for name, text in texts.items():
+        if not isinstance(text, str):
+            raise ConfigError(f"{name} = {text!r} is no text", where=place)
+    if texts["contains"] and texts["hex"]:
+        raise ConfigError("contains and hex say two things", where=place, next_step="write one of them")
+    try:
+        wanted = texts["contains"].encode() or bytes.fromhex(texts["hex"])
+    except ValueError as error:
+        raise ConfigError(f"hex = {texts['hex']!r}: {error}", where=place) from error
+    return WireWatch(name=watch_name(where), to=texts["to"], port=port, bytes_min=least, contains=wanted.hex())
+
+
 def watches_of(triggers: Iterable[OnEvent], patterns: Mapping[str, str], *, system: str) -> tuple[Watch, ...]:
     """All that these triggers need to be looked for, each once. Raises ConfigError."""
     found: dict[str, Watch] = {}
     for trigger in triggers:
         if trigger.event == LOGGED:
-            watch = log_watch(trigger.where, patterns, system=system)
-            found[watch.name] = watch
+            watch: Watch = log_watch(trigger.where, patterns, system=system)
+        elif trigger.event == FRAME:
+            watch = wire_watch(trigger.where)
+        else:
+            continue
+        found[watch.name] = watch
     if len(found) > WATCHES_MAX:
         raise ConfigError(f"{len(found)} things to look for on each host", next_step=f"at most {WATCHES_MAX} in a run")
     return tuple(found.values())

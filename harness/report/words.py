@@ -144,8 +144,8 @@ def _sentence(event: Any, asked: ev.Invoke | None) -> str:
             return f"no contact with {event.host} for {show_duration(event.span.hi - event.span.lo)}: agent lost"
         case ev.Noise(kind="rules-lost" | "dead-man" | "news-dropped"):
             return f"{event.host} reported {event.kind}: its faults or records are not certain"
-        case ev.Noise(kind="log-unsearched"):
-            return f"triggers may miss what {event.host} logs: {short(event.detail.get('why', ''))}"
+        case ev.Noise(kind="unsearched"):
+            return f"triggers may miss something on {event.host}: {short(event.detail.get('why', ''))}"
         case ev.Noise():
             where = f"on {event.host}" if event.host else "in the harness itself"
             return f"host noise {where}: {event.kind} of {show_duration(event.value_ns)}"
@@ -159,6 +159,8 @@ def _sentence(event: Any, asked: ev.Invoke | None) -> str:
 
 def _sighted(event: ev.Sighted) -> str:
     """One line for what an agent saw of what a trigger waits for."""
+    if event.by == "wire":
+        return f"{event.node} sent {event.data.get('to', '?')} {event.data.get('bytes', '?')} bytes ({event.name})"
     return f"{event.node} logged a line of {event.name}: {short(event.data.get('line', ''))}"
 
 

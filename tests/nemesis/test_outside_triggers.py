@@ -13,9 +13,9 @@ from dethrone.harness.core.schedule import OnEvent
 CONDITIONS = registry.load_all(registry.TRIGGERS)
 
 
-def sighted(name, *, n=1, **data):
+def sighted(name, *, n=1, by="log", **data):
     return Sighted(
-        seq=0, t=9, span=Span(7, 8), node="n2", incarnation=1, n=n, by="log", name=name, data=data
+        seq=0, t=9, span=Span(7, 8), node="n2", incarnation=1, n=n, by=by, name=name, data=data
     )  # fmt: skip
 
 
@@ -91,3 +91,34 @@ def test_every_field_of_an_answer_can_be_waited_for(field, end):
 def test_a_status_that_cannot_change_so_is_refused(where):
     with pytest.raises(ConfigError):
         check(where, event="status-changed")
+
+
+def test_a_frame_names_its_receiver():
+    where = {"to": "n3", "bytes_min": 100}
+    event = sighted("bytes_min=100 to=n3", by="wire", to="n3", bytes=120)
+    found = CONDITIONS["frame-sent"].match(event, OnEvent(event="frame-sent", within_ns=1, where=where), None)
+    assert found.roles == {"actor": ("n2",), "receiver": ("n3",)}
+    assert match(event, to="n3", bytes_min=100) is None
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        {"port": "x"},
+        {"port": 70000},
+        {"bytes_min": True},
+        {"bytes_min": -1},
+        {"to": 3},
+        {"hex": "0g"},
+        {"size": 3},
+        {"contains": "a", "hex": "61"},
+    ],
+)
+def test_a_frame_that_cannot_be_looked_for_is_refused(where):
+    with pytest.raises(ConfigError):
+        check(where, event="frame-sent")
+
+
+def test_a_frame_may_be_any():
+    check({}, event="frame-sent", by="leader")
+    check({"hex": "00ff", "port": 2380, "bytes_min": 0}, event="frame-sent")

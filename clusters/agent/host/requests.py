@@ -161,10 +161,16 @@ def _clean_watches(given: Any) -> list[dict[str, Any]]:
     out = []
     for raw in given:
         watch = object_of(raw, "a watch")
-        if watch.get("of") != "log":
-            raise Refused(f"nothing can be looked for in {watch.get('of')!r:.80} here")
-        path = text_of(watch, "path") if watch.get("path") else None
-        out.append({"of": "log", "name": text_of(watch, "name"), "pattern": text_of(watch, "pattern"), "path": path})
+        clean = {"of": watch.get("of"), "name": text_of(watch, "name")}
+        if clean["of"] == "log":
+            clean["pattern"] = text_of(watch, "pattern")
+        elif clean["of"] == "wire":
+            clean.update(to=text_of(watch, "to"), contains=text_of(watch, "contains"))
+            clean.update(port=integer_of(watch, "port", low=0, high=0xFFFF))
+            clean.update(bytes_min=integer_of(watch, "bytes_min", low=0, high=0xFFFF))
+        else:
+            raise Refused(f"nothing can be looked for in {clean['of']!r:.80} here")
+        out.append(clean)
     return out
 
 

@@ -1,4 +1,4 @@
-"""What a run looks for in the log of its node, in a process of its own: the agent itself never matches a pattern.
+"""What a run looks for in the log of its node and on the wire, in a process of its own: the agent matches nothing.
 
 The process gets one JSON line, what to look for, and prints one for each sighting; it ends with its input, which is the
 agent's. Guarantees: a pattern that needs longer than a bounded time for a line is no longer looked for, and that is
@@ -23,7 +23,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from dethrone.clusters.agent.host.asked import HERE
-from dethrone.clusters.agent.host.common import SECOND, now_ns
+from dethrone.clusters.agent.host.common import SECOND, Refused, now_ns
+from dethrone.clusters.agent.host.frames import SoughtFrame, SoughtFrames
 from dethrone.clusters.agent.host.news import News
 from dethrone.clusters.agent.host.patterns import MATCH_LIMIT_S, TooSlow, _too_slow
 from dethrone.clusters.agent.host.processes import Child, Processes
@@ -35,7 +36,7 @@ LAG_MAX = 4 << 20
 SEARCHED_MAX = 4096
 """How many bytes of a line are matched, from its beginning."""
 SHOWN_MAX = 300
-UNSEARCHED = "log-unsearched"
+UNSEARCHED = "unsearched"
 """The kind of news that something was, or is from now on, not looked for."""
 READY_LIMIT_S = 5.0
 """How long ``begin`` waits for the process, so that what the node writes first is seen, too."""
@@ -43,16 +44,36 @@ SIGHTINGS_MAX = 100
 """The most sightings of one thing that are reported in a second."""
 
 
+class Rate:
+    """How often one thing is sighted. ``left_out``: sightings that were not reported, since the last that was."""
+
+    def __init__(self) -> None:
+        self.left_out = 0
+        self._began_ns = 0
+        self._count = 0
+
+    def too_many(self, moment: int) -> bool:
+        """Count one sighting at this moment: whether it exceeds what is reported."""
+        if moment - self._began_ns >= SECOND:
+            self._began_ns, self._count = moment, 0
+        self._count += 1
+        self.left_out += self._count > SIGHTINGS_MAX
+        return self._count > SIGHTINGS_MAX
+
+    def silent(self) -> dict[str, int]:
+        """How many were not reported since the last that was, for the next report."""
+        left_out, self.left_out = self.left_out, 0
+        return {"left_out": left_out} if left_out else {}
+
+
 class Sought:
-    """One pattern. ``too_many``: whether a sighting now exceeds what is reported; it is counted then."""
+    """One pattern."""
 
     def __init__(self, name: str, pattern: str) -> None:
         self.name = name
         self.pattern = re.compile(pattern.encode())
         self.ended = False
-        self.left_out = 0
-        self._began_ns = 0
-        self._count = 0
+        self.rate = Rate()
 
     def found_in(self, line: bytes) -> re.Match[bytes] | None:
         """Where the pattern is in this line. Raises TooSlow."""
@@ -61,14 +82,6 @@ class Sought:
             return self.pattern.search(line)
         finally:
             signal.setitimer(signal.ITIMER_VIRTUAL, 0)
-
-    def too_many(self, moment: int) -> bool:
-        """Count one sighting at this moment."""
-        if moment - self._began_ns >= SECOND:
-            self._began_ns, self._count = moment, 0
-        self._count += 1
-        self.left_out += self._count > SIGHTINGS_MAX
-        return self._count > SIGHTINGS_MAX
 
 
 class SearchedLog:
@@ -81,7 +94,6 @@ class SearchedLog:
         self._place, self._file = _identity(path)
         self._rest = b""
         self._looked_ns = now_ns()
-        self._number = 0
 
     def look(self) -> None:
         """Search what was appended since the last time."""
@@ -118,21 +130,18 @@ class SearchedLog:
                 shown = line[:SHOWN_MAX].decode("utf-8", "replace")
                 self._report({"what": "slow", "lo": lo, "hi": now_ns(), "name": sought.name, "line": shown})
                 continue
-            if found is None or sought.too_many(now_ns()):
+            if found is None or sought.rate.too_many(now_ns()):
                 continue
-            self._number += 1
             groups = {key: value.decode("utf-8", "replace") for key, value in found.groupdict().items() if value}
-            left_out, sought.left_out = sought.left_out, 0
             self._report(
                 {
                     "what": "log",
                     "lo": lo,
                     "hi": now_ns(),
-                    "n": self._number,
                     "name": sought.name,
                     "line": line[:SHOWN_MAX].decode("utf-8", "replace"),
                     **({"groups": groups} if groups else {}),
-                    **({"left_out": left_out} if left_out else {}),
+                    **sought.rate.silent(),
                 }
             )
 
@@ -158,23 +167,64 @@ def watch_growth(directories: Sequence[str]) -> int:
     return inotify
 
 
+class SearchedWire:
+    """The frames that this host sends. ``report``: takes each finding."""
+
+    def __init__(
+        self, sought: Sequence[Mapping[str, Any]], probe_port: int, report: Callable[[Mapping[str, Any]], None]
+    ) -> None:
+        conditions = [
+            SoughtFrame(one["name"], one["addresses"], one["port"], one["bytes_min"], bytes.fromhex(one["contains"]))
+            for one in sought
+        ]
+        self.frames = SoughtFrames(conditions, probe_port)
+        self._rates = {one.name: Rate() for one in conditions}
+        self._report = report
+        self._muted_ns = 0
+
+    def look(self, lo: int) -> None:
+        """Look at the packets that came since ``lo``."""
+        if self.frames.muted and now_ns() - self._muted_ns > SECOND // SIGHTINGS_MAX:
+            self.frames.mute(muted=False)
+        for one, frame in self.frames.found():
+            moment = now_ns()
+            rate = self._rates[one.name]
+            if rate.too_many(moment):
+                self._muted_ns = moment
+                self.frames.mute(muted=True)
+                continue
+            receiver = one.addresses[frame.receiver]
+            found = {"what": "wire", "lo": lo, "hi": moment, "name": one.name}
+            self._report({**found, "to": receiver, "port": frame.port, "bytes": frame.length, **rate.silent()})
+
+
 def look_out() -> int:
     """The process: read what to look for, and report it until the input ends. Runs in the main thread (SIGVTALRM)."""
     signal.signal(signal.SIGVTALRM, _too_slow)
     asked = json.loads(sys.stdin.buffer.readline())
-    path = str(asked["path"])
+    number = 0
 
     def report(finding: Mapping[str, Any]) -> None:
-        sys.stdout.write(json.dumps(finding) + "\n")
+        nonlocal number
+        number += 1
+        sys.stdout.write(json.dumps({**finding, "n": number}) + "\n")
         sys.stdout.flush()
 
-    log = SearchedLog(path, [Sought(one["name"], one["pattern"]) for one in asked["sought"]], report)
-    report({"what": "ready"})
-    grown = watch_growth([os.path.dirname(path) or "."])  # noqa: PTH120
+    path = str(asked["path"])
+    sought = [Sought(one["name"], one["pattern"]) for one in asked["sought"]]
+    log = SearchedLog(path, sought, report) if sought else None
+    try:
+        wire = SearchedWire(asked["frames"], asked["probe_port"], report) if asked["frames"] else None
+    except Refused as refused:
+        report({"what": "refused", "why": str(refused)})
+        return 3
+    grown = watch_growth([os.path.dirname(path) or "."]) if sought else -1  # noqa: PTH120
     waiting = select.poll()
-    waiting.register(0, select.POLLIN | select.POLLHUP)
-    if grown >= 0:
-        waiting.register(grown, select.POLLIN)
+    for one in (0, grown, -1 if wire is None else wire.frames.fileno()):
+        if one >= 0:
+            waiting.register(one, select.POLLIN)
+    report({"what": "ready"})
+    lo = now_ns()
     while True:
         ready = dict(waiting.poll(LOOK_EVERY_MS))
         if 0 in ready and not os.read(0, 1 << 16):
@@ -182,7 +232,11 @@ def look_out() -> int:
         if grown in ready:
             with contextlib.suppress(BlockingIOError):
                 os.read(grown, 1 << 16)
-        log.look()
+        if wire is not None:
+            lo, before = now_ns(), lo
+            wire.look(before)
+        if log is not None:
+            log.look()
 
 
 class Lookout:
@@ -193,12 +247,26 @@ class Lookout:
         self._news = news
         self._child: Child | None = None
         self._ready = threading.Event()
+        self._refused = ""
         self.incarnation: Callable[[], int] = lambda: 0
 
-    def begin(self, path: str, sought: Sequence[Mapping[str, str]]) -> None:
-        """Look for these patterns in this file, which need not exist yet; once. Nothing to look for: no process."""
-        if not sought or self._child is not None:
+    def begin(
+        self, path: str, watches: Sequence[Mapping[str, Any]], peers: Mapping[str, Sequence[str]], probe_port: int
+    ) -> None:
+        """Look for all this, in this file, which need not exist yet, and in what the peers get; once.
+
+        Nothing to look for: no process. Raises Refused if it cannot be seen here.
+        """
+        if not watches or self._child is not None:
             return
+        asked = {
+            "path": path,
+            "probe_port": probe_port,
+            "sought": [watch for watch in watches if watch["of"] == "log"],
+            "frames": [
+                {**watch, "addresses": _receivers(watch["to"], peers)} for watch in watches if watch["of"] == "wire"
+            ],
+        }
         ours, theirs = socket.socketpair()
         null = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
         try:
@@ -210,22 +278,28 @@ class Lookout:
         finally:
             theirs.close()
             os.close(null)
-        ours.sendall(json.dumps({"path": path, "sought": list(sought)}).encode() + b"\n")
+        ours.sendall(json.dumps(asked).encode() + b"\n")
         threading.Thread(target=self._listen, args=(ours,), name="lookout", daemon=True).start()
         self._ready.wait(READY_LIMIT_S)
+        if self._refused:
+            raise Refused(self._refused)
 
     def _listen(self, wire: socket.socket) -> None:
         with contextlib.suppress(OSError, ValueError), wire, wire.makefile("rb") as lines:
             for line in lines:
                 self._take(json.loads(line))
         moment = now_ns()
-        self._news.add(UNSEARCHED, moment, moment, {"why": "the process that searches the log ended"})
+        if not self._refused:
+            self._news.add(UNSEARCHED, moment, moment, {"why": "the process that looks for it ended"})
         self._ready.set()
 
     def _take(self, said: dict[str, Any]) -> None:
         what = said.pop("what")
         if what == "ready":
             self._ready.set()
+            return
+        if what == "refused":
+            self._refused = str(said["why"])
             return
         lo, hi = said.pop("lo"), said.pop("hi")
         if what == "skipped":
@@ -236,3 +310,9 @@ class Lookout:
             self._news.add(UNSEARCHED, lo, hi, {"why": why, **said})
         else:
             self._news.add("sighted", lo, hi, {"by": what, "incarnation": self.incarnation(), **said})
+
+
+def _receivers(to: str, peers: Mapping[str, Sequence[str]]) -> dict[str, str]:
+    """The addresses of this peer, or of all but the harness; none of them, where it is the host itself."""
+    names = [name for name in peers if name != "client"] if not to else [to] if to in peers else []
+    return {address: name for name in names for address in peers[name]}

@@ -182,9 +182,11 @@ class ShapedHost(Protocol):
         """Try it: why it cannot be changed, or ""."""
 
 
-USUAL_CAPABILITIES = frozenset({"iptables", "signals", "faketime", "vdso", "files", "commands", "links", "logs"})
+USUAL_CAPABILITIES = frozenset(
+    {"iptables", "signals", "faketime", "vdso", "files", "commands", "links", "logs", "frames"}
+)
 """What faults and triggers may need on hosts of our own. ``vdso``: clocks of any program, where ``faketime`` needs one
-with libc. ``logs``: an agent reads what the nodes log."""
+with libc. ``logs``, ``frames``: an agent sees what nodes log, and what hosts send."""
 
 
 class Lending(msgspec.Struct, frozen=True, kw_only=True):

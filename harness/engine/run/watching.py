@@ -11,13 +11,19 @@ from collections.abc import Iterable, Mapping
 from dethrone.harness.core.errors import MissingCapability
 from dethrone.harness.core.interfaces import Backend, Speaking, System
 from dethrone.harness.core.schedule import OnEvent
-from dethrone.harness.core.watches import LOGGED, Watch, watches_of
+from dethrone.harness.core.watches import FRAME, LOGGED, Watch, watches_of
 from dethrone.harness.core.world import VirtualBackend
 
-NEEDS: Mapping[str, str] = {LOGGED: "logs"}
+NEEDS: Mapping[str, str] = {LOGGED: "logs", FRAME: "frames"}
 """Trigger → what hosts must be able to show (``BackendTraits.capabilities``)."""
-_LACKS = {"logs": "its nodes have no logs that an agent of ours can read"}
-_SIMULATED = {"logs": "simulated nodes keep no log while they run"}
+_LACKS = {
+    "logs": "its nodes have no logs that an agent of ours can read",
+    "frames": "its agents may not see what their hosts send",
+}
+_SIMULATED = {
+    "logs": "simulated nodes keep no log while they run",
+    "frames": "simulated messages have neither bytes nor a length",
+}
 
 
 def named_patterns(system: System) -> Mapping[str, str]:

@@ -9,7 +9,7 @@ import subprocess
 
 import pytest
 
-from dethrone.clusters.agent.host.sightings import SIGHTINGS_MAX, Sought
+from dethrone.clusters.agent.host.sightings import SIGHTINGS_MAX, Rate
 from dethrone.harness.core.clock import SECOND
 
 from .conftest import AGENT, PYTHON
@@ -28,9 +28,10 @@ class Looking:
         argv = [PYTHON, "-S", str(AGENT), "lookout", "--socket", "-"]
         self.process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         sought = [{"name": name, "pattern": pattern} for name, pattern in patterns.items()]
-        self.process.stdin.write(json.dumps({"path": str(log), "sought": sought}).encode() + b"\n")
+        asked = {"path": str(log), "sought": sought, "frames": [], "probe_port": 1}
+        self.process.stdin.write(json.dumps(asked).encode() + b"\n")
         self.process.stdin.flush()
-        assert self.said() == {"what": "ready"}
+        assert self.said()["what"] == "ready"
 
     def write(self, text):
         with self.log.open("ab") as file:
@@ -66,8 +67,8 @@ def test_lines_written_from_now_on_are_found_once_and_whole(look, tmp_path):
     looking.write("led a")
     looking.write("t 22\nother\nled at 3\n")
     first, second = looking.said(), looking.said()
-    assert (first["line"], first["groups"], first["n"]) == ("led at 22", {"term": "22"}, 1)
-    assert (second["line"], second["n"]) == ("led at 3", 2)
+    assert (first["line"], first["groups"], first["n"] + 1) == ("led at 22", {"term": "22"}, second["n"])
+    assert second["line"] == "led at 3"
     assert first["lo"] <= first["hi"] <= second["hi"]
     assert looking.end() == b""
 
@@ -90,10 +91,11 @@ def test_a_pattern_that_runs_away_is_given_up_and_the_others_are_still_looked_fo
 
 
 def test_of_a_line_that_comes_too_often_the_rest_is_counted():
-    sought = Sought("beat", "beat")
-    assert [sought.too_many(moment) for moment in range(SIGHTINGS_MAX + 3)] == [False] * SIGHTINGS_MAX + [True] * 3
-    assert sought.left_out == 3
-    assert not sought.too_many(SECOND)
+    rate = Rate()
+    assert [rate.too_many(moment) for moment in range(SIGHTINGS_MAX + 3)] == [False] * SIGHTINGS_MAX + [True] * 3
+    assert rate.silent() == {"left_out": 3}
+    assert rate.silent() == {}
+    assert not rate.too_many(SECOND)
 
 
 def test_it_ends_with_its_agent(look):

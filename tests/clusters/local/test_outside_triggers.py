@@ -14,22 +14,22 @@ pytestmark = pytest.mark.namespaces
 HITS = 3
 
 
-def schedule(when, *, steps=HITS):
-    """Short pauses of the event's node."""
+def schedule(when, *, steps, victims):
+    """Short pauses."""
     step = f"""
 [[step]]
 [[step.fault]]
 kind = "pause"
-victims = "actor"
+victims = "{victims}"
 hold = "100ms"
 when = {{ {when}, within = "8s" }}
 """
     return 'health_bound = "2s"\n' + step * steps
 
 
-def play(state, tmp_path, when, *more, steps=HITS):
+def play(state, tmp_path, when, *more, steps=HITS, victims="actor"):
     """The figures of the triggers of such a run, and its history."""
-    (tmp_path / "plan.toml").write_text(schedule(when, steps=steps))
+    (tmp_path / "plan.toml").write_text(schedule(when, steps=steps, victims=victims))
     words = ["run", description(tmp_path), "--on", "local", "--nodes", "3", "--schedule", tmp_path / "plan.toml"]
     options = ["--workload", "election", "--time-limit", "8s", "--out", tmp_path / "run", "--seed", "5", *more]
     found, _ = told(state, *words, *options)
@@ -57,11 +57,20 @@ def test_a_line_in_a_log_starts_a_fault_of_the_node_that_wrote_it(state, tmp_pat
 
 
 def test_a_change_of_what_a_node_answers_starts_a_fault(state, tmp_path):
-    where = '{ field = "commit", above = 60 }'
-    figures, history = play(state, tmp_path, f'event = "status-changed", by = "node:n3", where = {where}', steps=1)
+    when = 'event = "status-changed", by = "node:n3", where = { field = "commit" }'
+    figures, history = play(state, tmp_path, when, steps=1)
     assert (figures["hits"], figures["misses"]) == (1, 0)
     assert [(event.victims, event.outcome) for event in begun(history)] == [(("n3",), "installed")]
     at = begun(history)[0].evidence["trigger"]["at"]
     shown = [event for event in history.of(Observed) if event.node == "n3"]
-    assert max(event.commit for event in shown if event.span.hi <= at[0]) <= 60
-    assert next(event for event in shown if event.span.hi == at[1]).commit > 60
+    before = next(event for event in shown if event.span.lo == at[0])
+    assert next(event for event in shown if event.span.hi == at[1]).commit > before.commit
+
+
+def test_a_frame_on_the_wire_starts_a_fault_of_its_receiver(state, tmp_path):
+    where = '{ to = "n3", port = 7000, bytes_min = 800, contains = "beat" }'
+    when = f'event = "frame-sent", by = "leader", where = {where}'
+    figures, history = play(state, tmp_path, when, victims="receiver")
+    assert (figures["hits"], figures["misses"]) == (HITS, 0)
+    assert [(event.victims, event.outcome) for event in begun(history)] == [(("n3",), "installed")] * HITS
+    assert all(event.data["bytes"] > 800 and event.data["to"] == "n3" for event in history.of(Sighted))
