@@ -6,6 +6,8 @@
                              a number, ``{field = "commit", above = 100}``; candidate: the leader that is named now
     frame-sent               a node sends a frame: ``where = {to = "n2", port, bytes_min, contains or hex}``, each as
                              wanted; receiver: to whom
+    metric-changed           a series on a node's page of metrics changes, or crosses a number:
+                             ``where = {metric = "…", port = N, path, above or below}``
 
 Guarantees: pure; a ``where`` that lacks what to look for, or is no pattern, is refused. Out of scope: looking
 (``dethrone.clusters.agent``), and whether hosts can (``dethrone.harness.engine.run.watching``).
@@ -27,14 +29,18 @@ from dethrone.harness.core.watches import (
     FRAME_FIELDS,
     LOG_FIELDS,
     LOGGED,
+    METRIC,
+    METRIC_FIELDS,
     STATUS,
     STATUS_FIELDS,
     check_edge,
     check_pattern,
     is_edge,
+    metric_watch,
     watch_name,
     wire_watch,
 )
+from dethrone.nemesis import selectors
 from dethrone.nemesis.triggers import Before, EventCondition
 
 
@@ -47,8 +53,13 @@ class SightingCondition(EventCondition, frozen=True, kw_only=True):
         """See ``EventCondition``; also what nothing can be looked for with."""
         super().check(trigger, nodes=nodes)
         where = f"the trigger {self.name!r}"
+        if self.name == METRIC:
+            metric_watch(trigger.where, place=where)
+            return
         if self.name == FRAME:
-            wire_watch(trigger.where, place=where)
+            to = wire_watch(trigger.where, place=where).to
+            if to:
+                selectors.check(f"node:{to}", nodes=nodes)
             return
         if len(trigger.where) != 1:
             raise ConfigError(f"{where} looks for one thing: {' or '.join(self.required)}, not both")
@@ -97,6 +108,29 @@ CONDITION_FRAME = SightingCondition(
     needs=frozenset({"frames"}),
     fields=frozenset(FRAME_FIELDS),
     plain={"actor": "random", "receiver": "random"},
+)
+
+
+def _moved(event: Sighted, _: Before) -> Occurrence:
+    return Occurrence(
+        event=METRIC,
+        span=event.span,
+        key=(event.node, event.n),
+        roles={"actor": (event.node,)},
+        group=event.group,
+    )
+
+
+CONDITION_METRIC = SightingCondition(
+    name=METRIC,
+    by="metric",
+    line='a figure of a node changes: where = {metric = "…", port = N, path = "/metrics", above or below = N}',
+    types=(Sighted,),
+    read=_moved,
+    needs=frozenset({"pages"}),
+    fields=frozenset(METRIC_FIELDS),
+    required=("metric",),
+    plain={"actor": "random"},
 )
 CONDITION_LOGGED = SightingCondition(
     name=LOGGED,

@@ -107,6 +107,7 @@ def description(directory: Path, *, python: str = "python3", every: str = "40ms"
 EVENTS = {
     "logged": '{ event = "logged", where = { pattern = "beat" }',
     "status": '{ event = "status-changed", where = { field = "commit" }',
+    "metric": '{ event = "metric-changed", where = { metric = "beats", port = 8000 }',
     "frame": '{ event = "frame-sent", where = { port = 7000, bytes_min = 800 }',
 }
 STEP = """

@@ -49,7 +49,7 @@ ORDER = (
         "news",
         "tails",
     ),
-    *("noise", "gauge", "threads", "asked", "patterns", "frames", "sightings"),
+    *("noise", "gauge", "threads", "asked", "patterns", "frames", "pages", "sightings"),
     *("vdso", "tracing", "waits", "hand", "vdso_clock"),
     *("node", "adopted", "convergence", "connections", "healing", "verbs", "server", "main"),
 )

@@ -168,17 +168,17 @@ class FatalLine(Event, frozen=True, gc=False, kw_only=True, tag="fatal-line"):
 class Sighted(Event, frozen=True, gc=False, kw_only=True, tag="sighted"):
     """An agent saw what an armed trigger of the schedule waits for.
 
-    ``by``: where (``log``, ``wire``); ``name``: what it looks for (``dethrone.harness.core.watches.watch_name``);
-    ``n``: numbers what this agent saw. ``data``: log: ``line`` (its beginning) and the pattern's named ``groups``;
-    wire: ``to``, ``port`` and ``bytes`` of the frame; ``left_out``: sightings before this one that came too fast to be
-    reported.
+    ``name``: what it looks for (``dethrone.harness.core.watches.watch_name``), ``by``: where. ``n``: numbers what this
+    agent saw. ``data``: log: ``line`` (its beginning) and the pattern's named ``groups``; wire: ``to``, ``port`` and
+    ``bytes`` of the frame; metric: ``before`` and ``now``; ``left_out``: sightings before this one that came too fast
+    to be reported.
     """
 
     span: Span
     node: str
     incarnation: int
     n: int
-    by: Literal["log", "wire"]
+    by: Literal["log", "wire", "metric"]
     name: str
     data: Mapping[str, Any] = {}
 

@@ -20,6 +20,9 @@ from dethrone.harness.core.schedule import OnEvent
 LOGGED = "logged"
 """The trigger that waits for a pattern in a node's log."""
 LOG_FIELDS = ("pattern", "regex")
+METRIC = "metric-changed"
+"""The trigger that waits for a figure on a page of metrics."""
+METRIC_FIELDS = ("metric", "port", "path", "above", "below")
 FRAME = "frame-sent"
 """The trigger that waits for a frame on the wire."""
 FRAME_FIELDS = ("to", "port", "bytes_min", "contains", "hex")
@@ -53,7 +56,18 @@ class WireWatch(msgspec.Struct, frozen=True, kw_only=True, tag_field="of", tag="
     contains: str = ""
 
 
-Watch = LogWatch | WireWatch
+class MetricWatch(msgspec.Struct, frozen=True, kw_only=True, tag_field="of", tag="metric"):
+    """A series on a node's page of metrics that crosses a number, or, without one, changes."""
+
+    name: str
+    metric: str
+    port: int
+    path: str = "/metrics"
+    above: float | None = None
+    below: float | None = None
+
+
+Watch = LogWatch | WireWatch | MetricWatch
 
 
 def watch_name(where: Mapping[str, Any]) -> str:
@@ -112,6 +126,26 @@ def wire_watch(where: Mapping[str, Any], *, place: str = "") -> WireWatch:
     return WireWatch(name=watch_name(where), to=texts["to"], port=port, bytes_min=least, contains=wanted.hex())
 
 
+def metric_watch(where: Mapping[str, Any], *, place: str = "") -> MetricWatch:
+    """What the trigger ``metric-changed`` looks for. Raises ConfigError."""
+    metric, port, path = where.get("metric"), where.get("port"), where.get("path", "/metrics")
+    if not isinstance(metric, str) or not metric.strip() or metric != metric.strip() or "\n" in metric:
+        raise ConfigError(
+            f"metric = {metric!r} is no series",
+            where=place,
+            next_step="write a line of the page up to its value: metric = 'raft_state{role=\"leader\"}'",
+        )
+    if isinstance(port, bool) or not isinstance(port, int) or not 1 <= port <= 0xFFFF:
+        raise ConfigError(
+            f"port = {port!r} is no port", where=place, next_step="name the port of the page: port = 2379"
+        )
+    if not isinstance(path, str) or not path.startswith("/") or not path.isprintable() or " " in path:
+        raise ConfigError(f"path = {path!r} is no path of a page", where=place, next_step='begin it with "/"')
+    check_edge(where, place=place)
+    ends = {end: float(where[end]) for end in ("above", "below") if end in where}
+    return MetricWatch(name=watch_name(where), metric=metric, port=port, path=path, **ends)
+
+
 def watches_of(triggers: Iterable[OnEvent], patterns: Mapping[str, str], *, system: str) -> tuple[Watch, ...]:
     """All that these triggers need to be looked for, each once. Raises ConfigError."""
     found: dict[str, Watch] = {}
@@ -120,6 +154,8 @@ def watches_of(triggers: Iterable[OnEvent], patterns: Mapping[str, str], *, syst
             watch: Watch = log_watch(trigger.where, patterns, system=system)
         elif trigger.event == FRAME:
             watch = wire_watch(trigger.where)
+        elif trigger.event == METRIC:
+            watch = metric_watch(trigger.where)
         else:
             continue
         found[watch.name] = watch

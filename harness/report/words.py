@@ -161,6 +161,9 @@ def _sighted(event: ev.Sighted) -> str:
     """One line for what an agent saw of what a trigger waits for."""
     if event.by == "wire":
         return f"{event.node} sent {event.data.get('to', '?')} {event.data.get('bytes', '?')} bytes ({event.name})"
+    if event.by == "metric":
+        before, now = event.data.get("before"), event.data.get("now")
+        return f"a figure of {event.node} changed from {before} to {now} ({event.name})"
     return f"{event.node} logged a line of {event.name}: {short(event.data.get('line', ''))}"
 
 

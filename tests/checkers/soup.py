@@ -180,7 +180,7 @@ _ANY: list[tuple[type, dict[str, Any]]] = [
             "node": hosts,
             "incarnation": st.integers(0, 2),
             "n": st.integers(1, 9),
-            "by": st.sampled_from(["log", "wire"]),
+            "by": st.sampled_from(["log", "wire", "metric"]),
             "name": st.text(max_size=3),
             "data": st.dictionaries(st.sampled_from(["line", "groups", "left_out"]), values, max_size=2),
         },

@@ -122,3 +122,33 @@ def test_a_frame_that_cannot_be_looked_for_is_refused(where):
 def test_a_frame_may_be_any():
     check({}, event="frame-sent", by="leader")
     check({"hex": "00ff", "port": 2380, "bytes_min": 0}, event="frame-sent")
+
+
+def test_a_frame_to_a_node_that_is_not_there_is_refused():
+    with pytest.raises(ConfigError, match="n4"):
+        check({"to": "n4"}, event="frame-sent")
+
+
+def test_a_figure_that_changed_names_its_node():
+    where = {"metric": "beats", "port": 80, "above": 3}
+    event = sighted("above=3 metric=beats port=80", by="metric", before=3, now=4)
+    found = CONDITIONS["metric-changed"].match(event, OnEvent(event="metric-changed", within_ns=1, where=where), None)
+    assert found.actor == "n2"
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        {"metric": "beats"},
+        {"port": 80},
+        {"metric": " beats", "port": 80},
+        {"metric": "beats", "port": True},
+        {"metric": "beats", "port": 80, "path": "metrics"},
+        {"metric": "beats", "port": 80, "path": "/a b"},
+        {"metric": "beats", "port": 80, "above": "3"},
+        {"metric": "beats", "port": 80, "to": 3},
+    ],
+)
+def test_a_figure_that_cannot_be_looked_for_is_refused(where):
+    with pytest.raises(ConfigError):
+        check(where, event="metric-changed")

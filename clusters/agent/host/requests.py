@@ -168,10 +168,21 @@ def _clean_watches(given: Any) -> list[dict[str, Any]]:
             clean.update(to=text_of(watch, "to"), contains=text_of(watch, "contains"))
             clean.update(port=integer_of(watch, "port", low=0, high=0xFFFF))
             clean.update(bytes_min=integer_of(watch, "bytes_min", low=0, high=0xFFFF))
+        elif clean["of"] == "metric":
+            clean.update(metric=text_of(watch, "metric"), path=text_of(watch, "path"))
+            clean.update(port=integer_of(watch, "port", low=1, high=0xFFFF))
+            clean.update(above=_bound_of(watch, "above"), below=_bound_of(watch, "below"))
         else:
             raise Refused(f"nothing can be looked for in {clean['of']!r:.80} here")
         out.append(clean)
     return out
+
+
+def _bound_of(watch: Mapping[str, Any], key: str) -> float | None:
+    value = watch.get(key)
+    if value is not None and (isinstance(value, bool) or not isinstance(value, (int, float))):
+        raise Refused(f"{key} must be a number, not {value!r:.80}")
+    return value
 
 
 def clean_start(raw: Any) -> dict[str, Any]:

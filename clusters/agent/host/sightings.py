@@ -1,4 +1,4 @@
-"""What a run looks for in the log of its node and on the wire, in a process of its own: the agent matches nothing.
+"""What a run looks for in its node's log and metrics and on the wire, by a process: the agent itself matches nothing.
 
 The process gets one JSON line, what to look for, and prints one for each sighting; it ends with its input, which is the
 agent's. Guarantees: a pattern that needs longer than a bounded time for a line is no longer looked for, and that is
@@ -26,6 +26,7 @@ from dethrone.clusters.agent.host.asked import HERE
 from dethrone.clusters.agent.host.common import SECOND, Refused, now_ns
 from dethrone.clusters.agent.host.frames import SoughtFrame, SoughtFrames
 from dethrone.clusters.agent.host.news import News
+from dethrone.clusters.agent.host.pages import search_pages
 from dethrone.clusters.agent.host.patterns import MATCH_LIMIT_S, TooSlow, _too_slow
 from dethrone.clusters.agent.host.processes import Child, Processes
 
@@ -132,7 +133,9 @@ class SearchedLog:
                 continue
             if found is None or sought.rate.too_many(now_ns()):
                 continue
-            groups = {key: value.decode("utf-8", "replace") for key, value in found.groupdict().items() if value}
+            groups = {
+                key: value[:SHOWN_MAX].decode("utf-8", "replace") for key, value in found.groupdict().items() if value
+            }
             self._report(
                 {
                     "what": "log",
@@ -202,13 +205,14 @@ def look_out() -> int:
     """The process: read what to look for, and report it until the input ends. Runs in the main thread (SIGVTALRM)."""
     signal.signal(signal.SIGVTALRM, _too_slow)
     asked = json.loads(sys.stdin.buffer.readline())
-    number = 0
+    number, lock = 0, threading.Lock()
 
     def report(finding: Mapping[str, Any]) -> None:
         nonlocal number
-        number += 1
-        sys.stdout.write(json.dumps({**finding, "n": number}) + "\n")
-        sys.stdout.flush()
+        with lock:
+            number += 1
+            sys.stdout.write(json.dumps({**finding, "n": number}) + "\n")
+            sys.stdout.flush()
 
     path = str(asked["path"])
     sought = [Sought(one["name"], one["pattern"]) for one in asked["sought"]]
@@ -223,6 +227,7 @@ def look_out() -> int:
     for one in (0, grown, -1 if wire is None else wire.frames.fileno()):
         if one >= 0:
             waiting.register(one, select.POLLIN)
+    search_pages(asked["own"], asked["figures"], report)
     report({"what": "ready"})
     lo = now_ns()
     while True:
@@ -250,21 +255,23 @@ class Lookout:
         self._refused = ""
         self.incarnation: Callable[[], int] = lambda: 0
 
-    def begin(
-        self, path: str, watches: Sequence[Mapping[str, Any]], peers: Mapping[str, Sequence[str]], probe_port: int
-    ) -> None:
-        """Look for all this, in this file, which need not exist yet, and in what the peers get; once.
+    def begin(self, spec: Mapping[str, Any], name: str, peers: Mapping[str, Sequence[str]], probe_port: int) -> None:
+        """Look for the ``watches`` of this node, called ``name``, from now on; once. Without any: no process.
 
-        Nothing to look for: no process. Raises Refused if it cannot be seen here.
+        Its log need not exist yet. Raises Refused if something cannot be seen here.
         """
+        watches = spec["watches"]
         if not watches or self._child is not None:
             return
+        others = {peer: addresses for peer, addresses in peers.items() if peer != name}
         asked = {
-            "path": path,
+            "path": spec["fatal_path"] or spec["log_path"],
+            "own": next(iter(peers.get(name, ())), "127.0.0.1"),
             "probe_port": probe_port,
             "sought": [watch for watch in watches if watch["of"] == "log"],
+            "figures": [watch for watch in watches if watch["of"] == "metric"],
             "frames": [
-                {**watch, "addresses": _receivers(watch["to"], peers)} for watch in watches if watch["of"] == "wire"
+                {**watch, "addresses": _receivers(watch["to"], others)} for watch in watches if watch["of"] == "wire"
             ],
         }
         ours, theirs = socket.socketpair()

@@ -326,8 +326,7 @@ class Host:
         self.fatal.incarnation = lambda: self.node.incarnation
         self.fatal.follow(spec["fatal_path"] or spec["log_path"], spec["fatal"])
         self.lookout.incarnation = lambda: self.node.incarnation
-        others = {peer: addresses for peer, addresses in peers.items() if peer != name}
-        self.lookout.begin(spec["fatal_path"] or spec["log_path"], spec["watches"], others, self.probes.port)
+        self.lookout.begin(spec, name, peers, self.probes.port)
         self.canary.disk_known.wait(FIRST_SYNC_LIMIT_S)
         self._prepared = True
         self._declare_sources()

@@ -183,10 +183,10 @@ class ShapedHost(Protocol):
 
 
 USUAL_CAPABILITIES = frozenset(
-    {"iptables", "signals", "faketime", "vdso", "files", "commands", "links", "logs", "frames"}
+    {"iptables", "signals", "faketime", "vdso", "files", "commands", "links", "logs", "frames", "pages"}
 )
 """What faults and triggers may need on hosts of our own. ``vdso``: clocks of any program, where ``faketime`` needs one
-with libc. ``logs``, ``frames``: an agent sees what nodes log, and what hosts send."""
+with libc. ``logs``, ``frames``, ``pages``: an agent sees what nodes log, what hosts send, and pages of metrics."""
 
 
 class Lending(msgspec.Struct, frozen=True, kw_only=True):

@@ -11,18 +11,20 @@ from collections.abc import Iterable, Mapping
 from dethrone.harness.core.errors import MissingCapability
 from dethrone.harness.core.interfaces import Backend, Speaking, System
 from dethrone.harness.core.schedule import OnEvent
-from dethrone.harness.core.watches import FRAME, LOGGED, Watch, watches_of
+from dethrone.harness.core.watches import FRAME, LOGGED, METRIC, Watch, watches_of
 from dethrone.harness.core.world import VirtualBackend
 
-NEEDS: Mapping[str, str] = {LOGGED: "logs", FRAME: "frames"}
+NEEDS: Mapping[str, str] = {LOGGED: "logs", FRAME: "frames", METRIC: "pages"}
 """Trigger → what hosts must be able to show (``BackendTraits.capabilities``)."""
 _LACKS = {
     "logs": "its nodes have no logs that an agent of ours can read",
     "frames": "its agents may not see what their hosts send",
+    "pages": "its agents ask nodes for no pages",
 }
 _SIMULATED = {
     "logs": "simulated nodes keep no log while they run",
     "frames": "simulated messages have neither bytes nor a length",
+    "pages": "simulated nodes serve no pages",
 }
 
 

@@ -28,7 +28,7 @@ class Looking:
         argv = [PYTHON, "-S", str(AGENT), "lookout", "--socket", "-"]
         self.process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         sought = [{"name": name, "pattern": pattern} for name, pattern in patterns.items()]
-        asked = {"path": str(log), "sought": sought, "frames": [], "probe_port": 1}
+        asked = {"path": str(log), "sought": sought, "frames": [], "figures": [], "own": "::1", "probe_port": 1}
         self.process.stdin.write(json.dumps(asked).encode() + b"\n")
         self.process.stdin.flush()
         assert self.said()["what"] == "ready"

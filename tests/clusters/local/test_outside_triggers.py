@@ -74,3 +74,13 @@ def test_a_frame_on_the_wire_starts_a_fault_of_its_receiver(state, tmp_path):
     assert (figures["hits"], figures["misses"]) == (HITS, 0)
     assert [(event.victims, event.outcome) for event in begun(history)] == [(("n3",), "installed")] * HITS
     assert all(event.data["bytes"] > 800 and event.data["to"] == "n3" for event in history.of(Sighted))
+
+
+def test_a_figure_on_a_page_of_metrics_starts_a_fault(state, tmp_path):
+    """The series counts to 9 and begins again, every two seconds."""
+    where = "{ metric = 'beats_by{who=\"me\"}', port = 8000, above = 4 }"
+    when = f'event = "metric-changed", by = "node:n1", where = {where}'
+    figures, history = play(state, tmp_path, when, steps=1)
+    assert (figures["hits"], figures["misses"]) == (1, 0)
+    assert [(event.victims, event.outcome) for event in begun(history)] == [(("n1",), "installed")]
+    assert all(event.data["before"] <= 4 < event.data["now"] for event in history.of(Sighted))
