@@ -54,7 +54,8 @@ ORDER = (
         "news",
         "tails",
     ),
-    *("noise", "gauge", "threads", "asked", "patterns", "vdso", "tracing", "waits", "hand", "vdso_clock"),
+    *("noise", "gauge", "threads", "asked", "patterns", "frames", "pages", "sightings"),
+    *("vdso", "tracing", "waits", "hand", "vdso_clock"),
     *("node", "adopted", "convergence", "connections", "healing", "verbs", "server", "main"),
 )
 """All modules; each imports only earlier ones."""

@@ -34,6 +34,7 @@ from dethrone.harness.core.clock import MS, Ns
 from dethrone.harness.core.duration import parse_duration
 from dethrone.harness.core.errors import ConfigError
 from dethrone.harness.core.registry import unknown_name
+from dethrone.harness.core.watches import check_pattern
 from dethrone.harness.core.zones import check_label
 
 T = TypeVar("T", bound=Table)
@@ -344,6 +345,8 @@ def _log(log: LogTable, *, where: str) -> LogTable:
                 cause="it is looked for as it stands, in single lines",
                 next_step=f"write 3 to {FATAL_LONGEST} characters that stand in no line of a healthy node",
             )
+    for name, pattern in log.patterns.items():
+        check_pattern(pattern, where=f"{where} patterns {name}")
     for code in log.exits_ok:
         if not -64 <= code <= 255:
             raise ConfigError(

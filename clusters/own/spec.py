@@ -89,15 +89,17 @@ class ProbeTable(Table, frozen=True, kw_only=True):
 
 
 class LogTable(Table, frozen=True, kw_only=True):
-    """``[log]``: what the nodes' output says of their end.
+    """``[log]``: what the nodes' output says of their end, and of what they do.
 
     ``fatal``: plain texts; a line that contains one fails the run. ``file``: where they are looked for instead of the
-    output. ``exits_ok``: exit codes with which a node may end by itself.
+    output. ``exits_ok``: exit codes with which a node may end by itself. ``patterns``: name → regular expression of
+    lines that triggers wait for, looked for in the same place; a group ``(?P<term>…)`` is the term.
     """
 
     fatal: tuple[str, ...] = ()
     file: str | None = None
     exits_ok: tuple[int, ...] = ()
+    patterns: Mapping[str, str] = {}
 
 
 class TraceTable(Table, frozen=True, kw_only=True):

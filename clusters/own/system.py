@@ -248,6 +248,10 @@ class OwnSystem:
         log = self._description.log
         return log.fatal, None if log.file is None else fill(log.file, _places(node))
 
+    def log_patterns(self) -> Mapping[str, str]:
+        """See ``dethrone.harness.core.interfaces.Speaking``."""
+        return self._description.log.patterns
+
     def trace(self, line: bytes) -> TraceLine | None:
         """The first trace line in it; see ``trace_lines``."""
         return next((one for one in read_lines(line) if isinstance(one, TraceLine)), None)

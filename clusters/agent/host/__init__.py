@@ -4,6 +4,7 @@
     python3 agent.py relay --socket PATH [--wait SECONDS]      stdin/stdout <-> the agent's socket
     python3 agent.py heal  --socket PATH [--run RUN] [--stop]  converge to healthy, through a living agent or alone
     python3 agent.py disk  --directory DIR --run RUN           serve a node's data directory, for the agent
+    python3 agent.py lookout --socket PATH                     search a node's log for patterns, for the agent
     python3 agent.py match --socket PATH                       match texts, read from stdin, against a user's pattern
 
 ``serve`` may be the first process of a container. It starts and signals the node process, installs and probes faults,

@@ -164,6 +164,37 @@ def clean_peers(raw: Any) -> dict[str, tuple[str, ...]]:
     return out
 
 
+def _clean_watches(given: Any) -> list[dict[str, Any]]:
+    """What to look for, one by one; whether a pattern compiles is found out by the process that matches it."""
+    if not isinstance(given, list):
+        raise Refused("watches must be a list")
+    out = []
+    for raw in given:
+        watch = object_of(raw, "a watch")
+        clean = {"of": watch.get("of"), "name": text_of(watch, "name")}
+        if clean["of"] == "log":
+            clean["pattern"] = text_of(watch, "pattern")
+        elif clean["of"] == "wire":
+            clean.update(to=text_of(watch, "to"), contains=text_of(watch, "contains"))
+            clean.update(port=integer_of(watch, "port", low=0, high=0xFFFF))
+            clean.update(bytes_min=integer_of(watch, "bytes_min", low=0, high=0xFFFF))
+        elif clean["of"] == "metric":
+            clean.update(metric=text_of(watch, "metric"), path=text_of(watch, "path"))
+            clean.update(port=integer_of(watch, "port", low=1, high=0xFFFF))
+            clean.update(above=_bound_of(watch, "above"), below=_bound_of(watch, "below"))
+        else:
+            raise Refused(f"nothing can be looked for in {clean['of']!r:.80} here")
+        out.append(clean)
+    return out
+
+
+def _bound_of(watch: Mapping[str, Any], key: str) -> float | None:
+    value = watch.get(key)
+    if value is not None and (isinstance(value, bool) or not isinstance(value, (int, float))):
+        raise Refused(f"{key} must be a number, not {value!r:.80}")
+    return value
+
+
 def clean_start(raw: Any) -> dict[str, Any]:
     """How to start a node, with every field checked. Raises Refused for anything else."""
     raw = object_of(raw, "start")
@@ -198,5 +229,6 @@ def clean_start(raw: Any) -> dict[str, Any]:
         "limits": texts_of(raw.get("limits") or [], "limits"),
         "fatal": [text for text in fatal if text],
         "fatal_path": raw.get("fatal_path"),
+        "watches": _clean_watches(raw.get("watches") or []),
         "noise_max_ns": integer_of(raw, "noise_max_ns", low=0, high=3600 * SECOND) or STARVED_NS,
     }

@@ -49,6 +49,7 @@ from dethrone.clusters.agent.host.requests import (
     text_of,
     texts_of,
 )
+from dethrone.clusters.agent.host.sightings import Lookout
 from dethrone.clusters.agent.host.tails import FatalSearch, Tails
 from dethrone.clusters.agent.host.threads import NodeWatch
 from dethrone.clusters.agent.host.vdso_clock import VdsoClock, hand_as
@@ -100,6 +101,7 @@ class Host:
         self.tails = Tails(self.news)
         self.canary = Canary(self.news)
         self.fatal = FatalSearch(self.news)
+        self.lookout = Lookout(self.processes, self.news)
         self.node = NodeProcess(self.processes, self.clock, self.news, self.tails, self._state_path)
         self.vdso = self.node.vdso = VdsoClock(self.processes, run)
         self.vdso.remember = lambda: self.node.remember()  # noqa: PLW0108 - adopted later
@@ -329,6 +331,8 @@ class Host:
         self.node.fatal = self.fatal
         self.fatal.incarnation = lambda: self.node.incarnation
         self.fatal.follow(spec["fatal_path"] or spec["log_path"], spec["fatal"])
+        self.lookout.incarnation = lambda: self.node.incarnation
+        self.lookout.begin(spec, name, peers, self.probes.port)
         self.canary.disk_known.wait(FIRST_SYNC_LIMIT_S)
         self._prepared = True
         self._declare_sources()

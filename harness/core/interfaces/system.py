@@ -275,6 +275,14 @@ class Logged(Protocol):
 
 
 @runtime_checkable
+class Speaking(Protocol):
+    """A system that names patterns of what its nodes log, for triggers."""
+
+    def log_patterns(self) -> Mapping[str, str]:
+        """Name → regular expression; its named group ``term`` is a term. Looked for where ``Logged.fatal`` says."""
+
+
+@runtime_checkable
 class Secretive(Protocol):
     """A system that marks knobs as secret, besides those whose names say so."""
 

@@ -208,6 +208,8 @@ class Director:
                 self._died_early(now, news)
         elif news.kind == "fatal":
             self._nodes.fatal(now, news)
+        elif news.kind == "sighted":
+            self._nodes.sighted(now, news)
         elif news.kind == "noise":
             self._noise.measured(now, news)
         elif news.kind == "lost":

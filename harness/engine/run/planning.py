@@ -46,6 +46,7 @@ from dethrone.harness.core.rng import Rng
 from dethrone.harness.core.schedule import Schedule
 from dethrone.harness.core.schedule_text import read_schedule
 from dethrone.harness.core.timescale import SCALE_MAX, longer, longer_promise, schedule_at, show_scale
+from dethrone.harness.core.watches import Watch
 from dethrone.harness.core.world import VirtualBackend
 from dethrone.harness.core.zones import check_zones, zones_in_order
 from dethrone.harness.engine.run.code_names import settled
@@ -53,6 +54,7 @@ from dethrone.harness.engine.run.continuation import Continuation, Continue
 from dethrone.harness.engine.run.options import RunOptions
 from dethrone.harness.engine.run.scenario_lookup import find
 from dethrone.harness.engine.run.schedule_draw import Hat, draw_each_kind
+from dethrone.harness.engine.run.watching import watches_for
 
 OBSERVE_INTERVAL_NS = 80 * MS
 OBSERVE_INTERVAL_VIRTUAL_NS = 100 * MS
@@ -77,6 +79,8 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
     faults: Mapping[str, Fault]
     conditions: Mapping[str, Condition] = {}
     """Of the schedule's triggers, by name."""
+    watches: tuple[Watch, ...] = ()
+    """What agents look for, for the schedule's triggers."""
     more: Continue | None = None
     """Draws further steps for a run that has not shown everything; None: it ends with its schedule."""
 
@@ -166,6 +170,7 @@ def draft(options: RunOptions, *, seed: int) -> Draft:
         workload=workload,
         faults=kinds,
         conditions=_conditions(schedule),
+        watches=watches_for(schedule.triggers, system=system, backend=backend),
         more=more,
     )
     return drafted if options.time_scale is None else at_scale(drafted, options.time_scale)

@@ -49,6 +49,7 @@ from dethrone.harness.core.ledger import Ledger, state_dir
 from dethrone.harness.core.plan import Plan, presentable
 from dethrone.harness.core.schedule import RealisedSchedule
 from dethrone.harness.core.secrets import only_secret
+from dethrone.harness.core.watches import Watch
 from dethrone.harness.core.world import VirtualBackend
 from dethrone.harness.engine.run.artifacts import CUT, FREE_MIN, collect, free_bytes, log_tail, too_full
 from dethrone.harness.engine.run.code_names import chosen_checkers
@@ -160,6 +161,7 @@ class _Run(Course):
                 keeps_copies=puts_back_older(plan, self.draft.faults),
                 fails=bool(needs & {"disks", "power"}),
                 limits=tuple(sorted(needs & OF_GROUPS)),
+                watches=self.draft.watches,
             )
         self.figures["shared_users"] = shared_users(hosts)
         refuse_uncut(spec.needs, backend.introduce(hosts))
@@ -391,8 +393,9 @@ def prepare_host(
     keeps_copies: bool = False,
     fails: bool = False,
     limits: tuple[str, ...] = (),
+    watches: tuple[Watch, ...] = (),
 ) -> None:
-    """Place the node's files and send the agent its start command."""
+    """Place the node's files and send the agent its start command, and what to look for."""
     for path, content in system.files(node).items():
         host.write_file(path, content)
     fatal, fatal_path = system.fatal(node) if isinstance(system, Logged) else ((), None)
@@ -407,6 +410,7 @@ def prepare_host(
         run_dir=node.run_dir,
         fatal=fatal,
         fatal_path=fatal_path,
+        watches=watches,
         noise_max_ns=node.noise_max_ns,
         keeps_copies=keeps_copies,
         fails=fails,
