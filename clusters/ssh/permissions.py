@@ -88,7 +88,7 @@ def _at_least(victims: str, plan: Plan) -> int:
     if kind == "node":
         return len({*more.split(",")} & {*plan.voters})
     if kind == "zone":
-        return len({node for node, zone in plan.zones.items() if zone in more.split(",")} & {*plan.voters})
+        return len({node for node, zone in (plan.zones or {}).items() if zone in more.split(",")} & {*plan.voters})
     if kind in {"random", "follower"} and more.isdecimal():
         return max(0, int(more) - (len(plan.nodes) - voters))
     return {"all": voters, "majority": quorum(voters)}.get(kind, 0)

@@ -67,7 +67,7 @@ class Director:
         rng = Rng(draft.plan.seed)
         nodes = draft.plan.nodes
         self.keeper = ViewKeeper(
-            nodes, voters=self.plan.voters, led=bool(self.plan.promise.tiers), zones=self.plan.zones
+            nodes, voters=self.plan.voters, led=bool(self.plan.promise.tiers), zones=self.plan.zones or {}
         )
         self._nemesis = NemesisDriver(
             draft.plan.schedule,

@@ -138,7 +138,7 @@ def draft(options: RunOptions, *, seed: int) -> Draft:
         variant=options.variant,
         nodes=nodes,
         voters=voters,
-        zones=zones,
+        zones=zones or msgspec.UNSET,
         knobs=knobs,
         seed=seed,
         time_limit_ns=limit_ns,
