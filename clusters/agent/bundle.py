@@ -26,6 +26,7 @@ ORDER = (
     *(
         "common",
         "requests",
+        "placing",
         "confinement",
         "processes",
         "commands",
