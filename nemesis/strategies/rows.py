@@ -216,7 +216,7 @@ def hit(
 
     It waits until the fault called ``after`` is in force, and on heal for that one's.
     """
-    once = row.event in {"elected", "stepped-down", "healed", "configuration-appended"}
+    once = row.event in {"elected", "stepped-down", "healed", "configuration-appended", LOGGED}
     count = 1 if once or rng.chance(2, 3) else rng.between(2, 3)
     if row.event in MANY:
         count = rng.between(1, 40)
