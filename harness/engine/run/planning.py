@@ -54,7 +54,7 @@ from dethrone.harness.engine.run.continuation import Continuation, Continue
 from dethrone.harness.engine.run.options import RunOptions
 from dethrone.harness.engine.run.scenario_lookup import find
 from dethrone.harness.engine.run.schedule_draw import Hat, draw_each_kind
-from dethrone.harness.engine.run.watching import watches_for
+from dethrone.harness.engine.run.watching import logged_channels, watches_for
 
 OBSERVE_INTERVAL_NS = 80 * MS
 OBSERVE_INTERVAL_VIRTUAL_NS = 100 * MS
@@ -170,7 +170,7 @@ def draft(options: RunOptions, *, seed: int) -> Draft:
         workload=workload,
         faults=kinds,
         conditions=_conditions(schedule),
-        watches=watches_for(schedule.triggers, system=system, backend=backend),
+        watches=watches_for(schedule.triggers, system=system, backend=backend, more=more is not None),
         more=more,
     )
     return drafted if options.time_scale is None else at_scale(drafted, options.time_scale)
@@ -362,7 +362,7 @@ def _schedule(
     if isinstance(strategy, Informed):
         workload: Workload = registry.load(registry.WORKLOADS, options.workload or defaults.workload)
         strategy = strategy.informed(
-            observable=frozenset(backend.traits.shows(system.observable())),
+            observable=frozenset(backend.traits.shows(system.observable())) | logged_channels(system, backend),
             operations=workload.needs(),
             outsiders=outsiders,
         )

@@ -33,10 +33,25 @@ def named_patterns(system: System) -> Mapping[str, str]:
     return system.log_patterns() if isinstance(system, Speaking) else {}
 
 
-def watches_for(triggers: Iterable[OnEvent], *, system: System, backend: Backend) -> tuple[Watch, ...]:
-    """What the agents look for. Raises ConfigError, or MissingCapability if hosts of this backend cannot show it."""
+def logged_channels(system: System, backend: Backend) -> frozenset[str]:
+    """``logged:NAME`` for every pattern that is named and can be looked for: what a strategy may draw."""
+    if isinstance(backend, VirtualBackend) or NEEDS[LOGGED] not in backend.traits.capabilities:
+        return frozenset()
+    return frozenset(f"{LOGGED}:{name}" for name in named_patterns(system))
+
+
+def watches_for(
+    triggers: Iterable[OnEvent], *, system: System, backend: Backend, more: bool = False
+) -> tuple[Watch, ...]:
+    """What the agents look for. Raises ConfigError, or MissingCapability if hosts of this backend cannot show it.
+
+    ``more``: further steps may be drawn, with any of the named patterns.
+    """
     wanted = list(triggers)
     virtual = isinstance(backend, VirtualBackend)
+    if more:
+        names = sorted(channel.partition(":")[2] for channel in logged_channels(system, backend))
+        wanted += [OnEvent(event=LOGGED, within_ns=1, where={"pattern": name}) for name in names]
     for trigger in wanted:
         need = NEEDS.get(trigger.event)
         if need is None or (not virtual and need in backend.traits.capabilities):

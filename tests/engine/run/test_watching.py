@@ -63,3 +63,9 @@ def test_a_sighting_starts_the_fault_that_waits_for_it_and_no_other_is_written()
     trigger = begun.evidence["trigger"]
     assert (trigger["outcome"], trigger["actor"], trigger["at"]) == ("hit", "n2", [9 * SECOND - 2, 9 * SECOND - 1])
     assert trigger["latency_ns"] >= begun.span.hi - 9 * SECOND
+
+
+def test_what_may_still_be_drawn_is_looked_for_from_the_start():
+    assert [one.name for one in watches_for([], system=SYSTEM, backend=HOSTS, more=True)] == ["pattern=leads"]
+    assert watches_for([], system=SYSTEM, backend=WITHOUT, more=True) == ()
+    assert watches_for([], system=SYSTEM, backend=SIM, more=True) == ()
