@@ -11,7 +11,7 @@ import contextlib
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import pairwise
+from itertools import islice, pairwise
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
@@ -31,6 +31,7 @@ from dethrone.harness.core.columns import (
 )
 from dethrone.harness.core.errors import HistoryError
 from dethrone.harness.core.events import Event, Invoke, Observed, Return, Traced
+from dethrone.harness.core.log_columns import LogColumns, log_columns
 from dethrone.harness.core.op_columns import Asked, Returned, Values, asked_of, returned_of
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 E = TypeVar("E", bound=Event)
 _OWN_ORDER = attrgetter("incarnation", "n")
 _SHORT_MAX = 2**31 - 1
+ALL = slice(None)
 
 
 class Note(NamedTuple):
@@ -71,8 +73,12 @@ class Chunk(Protocol):
     def traced_at(self, places: Ints) -> Sequence[Traced]:
         """Trace events by their places in ``table``."""
 
-    def notes(self, names: Collection[str], indexed: Collection[str]) -> Iterable[Note]:
-        """``traced`` in short; events with the names ``indexed`` have data only where these name no index."""
+    def notes(self, names: Collection[str], indexed: Collection[str], within: slice = ALL) -> Iterable[Note]:
+        """``traced`` in short, of them those ``within``; events with the names ``indexed`` have data only where these
+        name no index."""
+
+    def logs(self, names: Collection[str]) -> LogColumns | None:
+        """The columns of ``notes``; None: these are objects already."""
 
     @property
     def words(self) -> Dictionary:
@@ -145,24 +151,21 @@ class EventChunk:
         """See ``Chunk``."""
         return [self._traced[place] for place in places.tolist()]
 
-    def notes(self, names: Collection[str], indexed: Collection[str]) -> Iterator[Note]:
+    def notes(self, names: Collection[str], indexed: Collection[str], within: slice = ALL) -> Iterator[Note]:
         """See ``Chunk``."""
         del indexed
-        for event in self._traced:
-            if event.name in names:
-                data = event.data
-                index = data.get("index")
-                yield Note(
-                    event.seq,
-                    event.group,
-                    event.node,
-                    event.incarnation,
-                    event.name,
-                    event.term,
-                    event.source == "shell",
-                    index if type(index) is int else None,
-                    data,
-                )
+        wanted = (event for event in self._traced if event.name in names)
+        for event in islice(wanted, within.start, within.stop):
+            data = event.data
+            index = data.get("index")
+            known = index if type(index) is int else None
+            life, shell = event.incarnation, event.source == "shell"
+            yield Note(event.seq, event.group, event.node, life, event.name, event.term, shell, known, data)
+
+    def logs(self, names: Collection[str]) -> LogColumns | None:
+        """See ``Chunk``."""
+        del names
+        return None
 
     @cached_property
     def words(self) -> Dictionary:
@@ -256,9 +259,9 @@ class RowChunk:
             self._traced.update(zip(fresh, made, strict=True))
         return [self._traced[place] for place in wanted]
 
-    def notes(self, names: Collection[str], indexed: Collection[str]) -> Iterator[Note]:
+    def notes(self, names: Collection[str], indexed: Collection[str], within: slice = ALL) -> Iterator[Note]:
         """See ``Chunk``."""
-        places = np.flatnonzero(self._named(names) & self._all_traced)
+        places = np.flatnonzero(self._named(names) & self._all_traced)[within]
         index = self._batch.column("index")
         known = index.is_valid().to_numpy(zero_copy_only=False)[places]
         bare = known & self._named(indexed)[places]
@@ -275,6 +278,23 @@ class RowChunk:
                 [number if there else None for number, there in numbers],
                 [None if without else rows.data_in(next(rest)) for without in bare.tolist()],
             )
+
+    def logs(self, names: Collection[str]) -> LogColumns | None:
+        """See ``Chunk``."""
+        mask, index, rest = (
+            self._named(names)[self._traced_rows],
+            self._batch.column("index"),
+            self._batch.column("rest"),
+        )
+        rows_of = self._traced_rows[mask]
+        return log_columns(
+            self.table,
+            self.words,
+            mask,
+            named=index.fill_null(-1).to_numpy()[rows_of],
+            known=index.is_valid().to_numpy(zero_copy_only=False)[rows_of],
+            rests=lambda places: rest.take(_indices(rows_of[places])).dictionary_encode(),
+        )
 
     @cached_property
     def words(self) -> Dictionary:
