@@ -17,7 +17,7 @@ import numpy as np
 from dethrone.checkers.dense import Dense, Patch
 from dethrone.checkers.replay_state import Committed, State
 from dethrone.checkers.rolled import rolled
-from dethrone.checkers.stored_logs import UNKNOWN, Replica
+from dethrone.checkers.stored_logs import Replica
 from dethrone.harness.core.chunks import Note
 from dethrone.harness.core.columns import Bools, Codes, Ints, changes
 from dethrone.harness.core.log_columns import LogColumns
@@ -82,9 +82,8 @@ class Calm:
     def _restless(self) -> Bools:
         """Events that no calm stretch has."""
         table, code = self._table, self._table.words.code
-        found: Bools = (
-            ~table.plain | (table.name == code("elected")) | ((table.name == code("log_truncate")) & table.shell)
-        )
+        found: Bools = ~table.plain | (table.name == code("elected"))
+        found |= table.words.among(table.name, {"log_truncate", "log_kept"}) & table.shell
         order = np.argsort(self._who, kind="stable")
         who, life = self._who[order], table.incarnation[order]
         begins = changes(who, life)
@@ -145,7 +144,7 @@ class Calm:
         term, payload = table.entry_term[entries], table.payload[entries]
         rolls = rolled(log.last, term, payload)
         following = log.end + 1 + np.arange(len(entries))
-        if not np.array_equal(table.entry_index[entries], following) or bool(np.any(rolls == UNKNOWN)):
+        if not np.array_equal(table.entry_index[entries], following):
             return None
         kind, index = self._kind[places], table.index[places]
         ends = log.end + np.cumsum(self._counts[places])

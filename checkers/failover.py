@@ -8,8 +8,9 @@ systems that write no trace of campaigns: also the first answer by which another
 term. ``not_owed``: which of these faults, by their place in the lists, left no node from which a leader was owed.
 ``noisy``: at which of them noise of a voter is charged before a new leader served (``dethrone.checkers.noise``); these
 times are the machine's as well, so medians leave them out; ``noisy_faults``: the numbers of these faults.
-Besides: how long two leaders of different terms certainly claimed to lead at once, elections, split votes, and term
-inflation.
+Besides: how long two leaders of different terms certainly claimed to lead at once, elections, split votes, term
+inflation, what each cut did where a run plays a list of them (``cut_effects``), and how long recoveries after heals of
+cuts took, the network's time apart from the protocol's (``recoveries``).
 
 Out of scope: any bound; percentiles are of the uncensored values only and say so.
 """
@@ -23,13 +24,16 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from dethrone.checkers.base import WRITES, Base, votes_needed
+from dethrone.checkers.base import Base, votes_needed
 from dethrone.checkers.coverage import shown_by
+from dethrone.checkers.cut_effects import cut_effects, write_times
 from dethrone.checkers.excuses import excuses
 from dethrone.checkers.facts import answers, elections, groups, leaders_polled, leading
 from dethrone.checkers.graph import Timeline, end_of_run, timeline
+from dethrone.checkers.kept_leaders import leadership_under_faults
 from dethrone.checkers.liveness_windows import windows
 from dethrone.checkers.noise import disturbance
+from dethrone.checkers.recoveries import recoveries
 from dethrone.checkers.rounds import STEPS, contests, worn_out
 from dethrone.checkers.traced_terms import traced_terms
 from dethrone.checkers.traces import named
@@ -57,7 +61,7 @@ STAGES = ("detect", "elect", "write")
 
 class Failover(Base):
     name = "failover"
-    version = "2"
+    version = "3"
     kind = "metric"
     views = (client_ops, columns, traced_terms, STEPS, *(named(name) for name in sorted(CAMPAIGNS)))
 
@@ -119,6 +123,9 @@ def figures(history: History, plan: Plan) -> dict[str, Any]:
         "term_inflation": max(0, top - len(terms)),
         "split_votes": split_votes(history),
         "deposed_leader_exposure_ns": exposure(history),
+        "leader_under": [row.plain() for row in leadership_under_faults(history, plan)],
+        "recoveries": recoveries(history),
+        **({"cuts": effects} if (effects := cut_effects(history, plan)) else {}),
     }
 
 
@@ -176,7 +183,7 @@ def _stages(history: History, fault: FaultEvent) -> tuple[dict[str, tuple[Ns, bo
     elected = min(won, default=None)
     wrote: Ns | None = None
     if elected is not None:
-        writes = _write_times(history)
+        writes = write_times(history)
         position = bisect.bisect_left(writes, elected)
         wrote = writes[position] if position < len(writes) and writes[position] <= until else None
     detected = campaigns[0][0] if campaigns else None
@@ -261,13 +268,6 @@ def _term(history: History, at: Ns) -> int:
 
 def _censor(at: Ns | None, since: Ns, until: Ns) -> tuple[Ns, bool]:
     return (max(0, until - since), True) if at is None else (at - since, False)
-
-
-@per_history
-def _write_times(history: History) -> list[Ns]:
-    ops = client_ops(history)
-    times: list[Ns] = np.sort(ops.back_t[ops.are(WRITES) & ops.ok]).tolist()
-    return times
 
 
 def _without(values: list[tuple[Ns, bool]], apart: Mapping[int, int]) -> list[tuple[Ns, bool]]:

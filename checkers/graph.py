@@ -257,6 +257,8 @@ def _aspects(host: str, state: HostState, voters: tuple[str, ...], promise: Prom
         value = "open"
         if src in state.cuts:
             value = "cut"
+        elif src in (state.refuses or ()):
+            value = "bad"  # what has a connection hears it, and no promise says who has one
         elif link is not None and (
             link.hold
             or link.rate_kbit_per_s  # no promise says how much a system needs

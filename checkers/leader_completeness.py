@@ -2,8 +2,10 @@
 
 Known committed: what a leader announced as committed, what a quorum was witnessed to store in its leader's own
 term, and writes whose client received (index, term). Log ends: the witnessed log at the election without entries of T
-itself; or a poll of the leader of T whose last entry is still of an older term. Out of scope: commits of followers
-(they follow from a leader's), and everything where log ends cannot be seen.
+itself; or a poll of the leader of T whose last entry is still of an older term. Where no node reports its log, polls
+are compared by index alone: a leader's log never shrinks, so whenever it is polled it reaches to every index that a
+leader of an older term reported as committed. Out of scope: commits of followers (they follow from a leader's), and
+everything where log ends cannot be seen.
 
 Source: Raft paper, figure 3 and section 5.4.
 """
@@ -12,6 +14,7 @@ from __future__ import annotations
 
 import bisect
 from collections import defaultdict
+from typing import Any
 
 import numpy as np
 
@@ -41,6 +44,11 @@ class LeaderCompleteness(Base):
         if not known.count and not writes_expected(plan) and history.complete:
             return self.na("not observable: this workload writes nothing, and nothing was committed")
         findings, pairs = incomplete_leaders(history, promise, known.furthest(), ends)
+        if not found.appended and promise.leader_bound_to_term:
+            more, compared = shorter_leaders(history, promise)
+            seen = {(one.nodes, one.term) for one in findings}
+            findings += [one for one in more if (one.nodes, one.term) not in seen]
+            pairs += compared
         if not pairs and history.complete and breaks_nothing(history, plan):
             return self.na("not exercised: the schedule breaks nothing, and no second leader was elected")
         return self.conclude(
@@ -111,6 +119,44 @@ def incomplete_leaders(
                 (*top.seqs[:6], end.seq),
                 nodes=(end.node,),
                 term=end.term,
+            )
+        )
+    return findings, pairs
+
+
+def shorter_leaders(history: History, promise: Promise) -> tuple[list[Finding], int]:
+    """Leaders that polls show with a log that ends before an index that a leader of an older term had committed."""
+    polls = columns(history).observed
+    leads = polls.told_at_once & polls.leads & (polls.term > 0)
+    commits: dict[tuple[str, int], Any] = {}
+    for row in columns(history).rows(np.flatnonzero(leads & (polls.commit > 0))):
+        best = commits.get((row.group, row.term))
+        if best is None or row.commit > best.commit:
+            commits[row.group, row.term] = row
+    findings: list[Finding] = []
+    seen: set[tuple[str, str, int]] = set()
+    pairs = 0
+    for row in columns(history).rows(np.flatnonzero(leads & (polls.log_index >= 0) & (polls.log_term >= 0))):
+        key = (row.group, row.node, row.term)
+        if key in seen or row.log_end is None:
+            continue
+        seen.add(key)
+        older = [one for (group, term), one in commits.items() if group == row.group and term < row.term]
+        if not older:
+            continue
+        pairs += 1
+        top = max(older, key=lambda one: (one.commit, -one.seq))
+        if row.log_end[1] >= top.commit:
+            continue
+        findings.append(
+            finding(
+                history,
+                promise,
+                f"{row.node} led term {row.term}{in_group(row.group)} with a log that ended at index {row.log_end[1]},"
+                f" but {top.node} had reported index {top.commit} as committed when it led term {top.term}.",
+                (top.seq, row.seq),
+                nodes=(row.node,),
+                term=row.term,
             )
         )
     return findings, pairs

@@ -332,11 +332,12 @@ def _lacking(log: Log, kind: str, proof: Operation, read: Read) -> Anomaly:
         what = f"{told(proof.value)} had been acknowledged{place(proof)}"
     else:
         what = f"{len(proof.result or ())} values had been shown by another read{place(proof)}"
-    rest = "no later read shows more" if kind == "lost" else "a later one shows it"
+    it = "it" if proof.f == "append" else "all of them"
+    rest = f"no later read shows {it}" if kind == "lost" else f"a later one shows {it}"
     return Anomaly(
         kind=kind,
         sentence=f"{kind}: {what}{of_key(log.key)} before a read{place(read.op)} was asked that shows only"
-        f" {len(read.shown)} values without it; {rest}.",
+        f" {len(read.shown)} values{' without it' if proof.f == 'append' else ''}; {rest}.",
         proof=(proof, read.op),
     )
 

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -156,12 +156,11 @@ def disturbance(history: History, promise: Promise, plan: Plan) -> Disturbance:
     """The noise of this run."""
     round_ns, most = promise.election_timeout_ns, promise.noise_max_ns
     declared = _declared(history)
-    virtual = plan.backend == "sim" or bool(declared.get("", {}).get("virtual"))
-    shell = OWN_SHELL in plan.observable and not virtual
+    virtual, shell = _virtual(plan, declared), _own_shell(plan, declared)
     faults = _fault_spans(history, round_ns)
     alone = [
         part
-        for one in (*_agents(history, most), *(_shells(history, most) if shell else ()))
+        for one in _measured(history, most, shell=shell)
         for part in _outside(one, faults.get(one.host, []))
         if part == one or part.hi - part.lo > most
     ]
@@ -175,6 +174,28 @@ def disturbance(history: History, promise: Promise, plan: Plan) -> Disturbance:
     if declared and not virtual and not shell:
         blind = tuple(voter for voter in plan.voters if not _watched(declared.get(voter, {})))
     return Disturbance([*alone, *missing, *_of_machines(alone, machines)], round_ns=round_ns, blind=blind)
+
+
+@per_history
+def measured_anywhere(history: History, promise: Promise, plan: Plan) -> list[Stretch]:
+    """Every stretch that was measured, those inside faults too, without jumps of wall clocks."""
+    shell = _own_shell(plan, _declared(history))
+    return [one for one in _measured(history, promise.noise_max_ns, shell=shell) if one.kind != "wall"]
+
+
+def _measured(history: History, most: Ns, *, shell: bool) -> Iterator[Stretch]:
+    yield from _agents(history, most)
+    if shell:
+        yield from _shells(history, most)
+
+
+def _virtual(plan: Plan, declared: Mapping[str, Mapping[str, Any]]) -> bool:
+    return plan.backend == "sim" or bool(declared.get("", {}).get("virtual"))
+
+
+def _own_shell(plan: Plan, declared: Mapping[str, Mapping[str, Any]]) -> bool:
+    """Whether the nodes' own shell may be believed about stalls."""
+    return OWN_SHELL in plan.observable and not _virtual(plan, declared)
 
 
 def end_of_events(history: History) -> Ns:

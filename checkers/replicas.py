@@ -20,7 +20,7 @@ from dethrone.checkers.dense import Row
 from dethrone.checkers.facts import elections
 from dethrone.checkers.members import configurations
 from dethrone.checkers.replay_state import LAST, Committed, Known, State
-from dethrone.checkers.stored_logs import UNKNOWN, LeaderEnd, Prefixes, Regression, Replica, signed
+from dethrone.checkers.stored_logs import UNKNOWN, LeaderEnd, Prefixes, Regression, Replica
 from dethrone.harness.core.chunks import Chunk, Note, by_node
 from dethrone.harness.core.events import Return
 from dethrone.harness.core.history import History, View
@@ -28,7 +28,7 @@ from dethrone.harness.core.plan import Plan
 from dethrone.harness.core.promise import Promise
 from dethrone.harness.core.rolling import number
 
-LOGS = frozenset({"elected", "commit", "log_append", "log_truncate", "acked"})
+LOGS = frozenset({"elected", "commit", "log_append", "log_kept", "log_truncate", "acked"})
 INDEXED = frozenset({"commit", "acked", "vote", "persisted"})
 """Events of which the index is all that is read of their data, if they name one."""
 
@@ -118,6 +118,8 @@ class _Replayer:
             self._append(replica, event)
         elif shell and name == "log_truncate":
             self._truncate(replica, event)
+        elif shell and name == "log_kept":
+            self._kept(replica, event)
         elif shell and name == "acked":
             self._acked(replica, event)
         if shell and name in OWN_TERM:
@@ -142,7 +144,7 @@ class _Replayer:
             index, term, payload = item
             if type(index) is int and index > 0 and isinstance(term, int) and isinstance(payload, str | int):
                 self.state.appended += 1
-                self._entry(replica, event, index, term, signed(number(payload)))
+                self._entry(replica, event, index, term, number(payload))
         if replica.leading is not None and replica.log.end >= replica.leading[0]:
             index, commit = replica.leading
             replica.leading = None
@@ -197,6 +199,17 @@ class _Replayer:
             names = self._groups[group].names
             new = Disagreement(what, group, index, term, (names[one], names[other]), (at, seq))
             self._reported[key] = order, new
+
+    def _kept(self, replica: Replica, event: Note) -> None:
+        """A new life found its first entries as its shells had shown them, or so this one says."""
+        data = event.data or {}
+        count, known = data.get("count"), data.get("hash")
+        if type(count) is not int or count <= 0 or not isinstance(known, str):
+            return
+        replica.known = True
+        log = replica.log
+        if log.offset or count > log.end or f"{log.prefix(count):016x}" != known:
+            log.lose(count)  # lines were lost on the way
 
     def _truncate(self, replica: Replica, event: Note) -> None:
         start = (event.data or {}).get("from")

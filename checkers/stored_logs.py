@@ -14,15 +14,10 @@ import numpy as np
 from dethrone.checkers.dense import Dense
 from dethrone.harness.core.chunks import Note
 from dethrone.harness.core.columns import Ints, changes
-from dethrone.harness.core.rolling import MODULUS, roll
+from dethrone.harness.core.rolling import roll
 
 UNKNOWN = -1
-"""The hash of a prefix that is not known, and the one in 2**64 that is taken for it."""
-
-
-def signed(number: int) -> int:
-    """The same 64 bits as ``Dense`` holds them."""
-    return number - MODULUS if number >= MODULUS // 2 else number
+"""The hash of a prefix that is not known; ``roll`` never returns it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +140,10 @@ class Log:
         before = self.at(self.end)
         self.last = (0 if self.offset == 0 else UNKNOWN) if before is None else before[2]
 
+    def lose(self, count: int) -> None:
+        """There are ``count`` entries, and nothing is known of them."""
+        self._reset(count)
+
     def put(self, index: int, term: int, payload: int) -> int:
         """Store an entry, which is not there yet; a gap makes everything before it unknown. The hash of its prefix."""
         if index <= self.offset or index > self.end + 1:
@@ -156,7 +155,7 @@ class Log:
             self._terms.append(term)
         self.end = index
         if self.last != UNKNOWN:
-            self.last = signed(roll(self.last, term, payload))
+            self.last = roll(self.last, term, payload)
         return self.last
 
     @property

@@ -32,13 +32,17 @@ def check_times(fault: PlannedFault) -> None:
             raise bad(fault.kind, name, getattr(fault, name), "times are never below 0")
 
 
-def integer(kind: str, params: Mapping[str, Any], name: str, *, least: int | None = None) -> int:
+def integer(
+    kind: str, params: Mapping[str, Any], name: str, *, least: int | None = None, most: int | None = None
+) -> int:
     """The whole number under ``name``, 0 when it is absent."""
     value = params.get(name, 0)
     if not isinstance(value, int) or isinstance(value, bool):
         raise bad(kind, name, value, "a whole number is needed")
     if least is not None and name in params and value < least:
         raise bad(kind, name, value, f"the least is {least}")
+    if most is not None and value > most:
+        raise bad(kind, name, value, f"the most is {most}")
     return value
 
 

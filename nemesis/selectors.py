@@ -9,6 +9,9 @@
     outsider               a node that does not vote: an observer, a coordination service
     random, random:2       that many nodes, drawn from all
     node:n3, node:n1,n2    exactly these
+    zone:a, zone:a,b       every node of these zones
+    zone:leader            every node of the zone that the leader is in
+    zone:other             every node of another zone, one with a minority of the voters at most
     all                    every node
 
 Of a fault that an event triggered, relative to that event:
@@ -39,12 +42,15 @@ from dethrone.harness.core.interfaces import ClusterView
 from dethrone.harness.core.quorum import minority, quorum
 from dethrone.harness.core.registry import unknown_name
 from dethrone.harness.core.rng import Rng
+from dethrone.harness.core.zones import LEADERS, OTHER, members
 
 COUNTED = ("follower", "random", "peer")
 """Selectors that take ``:k``."""
 
-NAMING = ("node", "hit-by", "spared-by")
-"""Selectors that take names: of nodes, or of faults."""
+NAMING = ("node", "zone", "hit-by", "spared-by")
+"""Selectors that take names: of nodes, of zones, or of faults."""
+
+_EXAMPLES = {"node": "node:n3 or node:n1,n2", "zone": "zone:a or zone:leader"}
 
 OF_EVENT = ("actor", "candidate", "voter", "voters", "peer", "peers")
 """Selectors that speak of the event that triggered the fault."""
@@ -89,8 +95,8 @@ def parse(text: str) -> Selector:
         # Names keep their case: they belong to the user.
         names = tuple(dict.fromkeys(name for name in re.split(r"[,\s]+", text.strip()[len(kind) + 1 :]) if name))
         if not names:
-            what, example = ("node", "node:n3 or node:n1,n2") if kind == "node" else ("fault", f"{kind}:a")
-            raise _bad(text, f"it names no {what}", f"write {example}")
+            what = kind if kind in _EXAMPLES else "fault"
+            raise _bad(text, f"it names no {what}", f"write {_EXAMPLES.get(kind, f'{kind}:a')}")
         return Selector(kind=kind, names=names)
     if not rest:
         return Selector(kind=kind)
@@ -150,6 +156,8 @@ def resolve(selector: Selector, view: ClusterView, rng: Rng) -> tuple[str, ...] 
         return f"no node {', '.join(absent)} in this cluster" if absent else tuple(sorted(selector.names))
     if kind in OF_EVENT:
         return _of_event(selector, view, rng)
+    if kind == "zone":
+        return _of_zones(selector, view, rng)
     if kind in NAMING:
         return _of_faults(selector, view)
     voters = view.voters or nodes
@@ -202,6 +210,35 @@ def _of_event(selector: Selector, view: ClusterView, rng: Rng) -> tuple[str, ...
     if not known:
         return f"the event {seen.event!r} names no {kind.removesuffix('s')}"
     return (rng.choice(known),) if kind == "voter" else tuple(sorted(known))
+
+
+def _of_zones(selector: Selector, view: ClusterView, rng: Rng) -> tuple[str, ...] | str:
+    """Every node of these zones."""
+    by_zone, chosen = members(view.zones), set()
+    if not by_zone:
+        return "no host has a zone"
+    for name in selector.names:
+        zone = name
+        if name in {LEADERS, OTHER}:
+            if view.leader is None:
+                return "no leader is known"
+            zone = view.zones.get(view.leader, "")
+            if not zone:
+                return f"the leader {view.leader} is in no zone"
+        if name == OTHER:
+            voters = set(view.voters or view.nodes)
+            few = [
+                label
+                for label, nodes in by_zone.items()
+                if label != zone and len(voters & set(nodes)) <= minority(len(voters))
+            ]
+            if not few:
+                return "no other zone has a minority of the voters at most"
+            zone = rng.choice(few)
+        if zone not in by_zone:
+            return f"no host is in the zone {zone!r}: known are {', '.join(by_zone)}"
+        chosen |= set(by_zone[zone])
+    return tuple(sorted(chosen))
 
 
 def _of_faults(selector: Selector, view: ClusterView) -> tuple[str, ...] | str:

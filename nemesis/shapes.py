@@ -88,5 +88,17 @@ def hub(centre: str, nodes: Sequence[str]) -> Cuts:
     return both_ways(rest, rest)
 
 
+def from_leader(group: Collection[str], leader: str) -> Cuts:
+    """Each of ``group`` and the leader hear nothing of each other; all other links stand."""
+    return both_ways(group, (leader,))
+
+
+def constrained(candidate: str, leader: str, nodes: Sequence[str]) -> Cuts:
+    """The leader is alone, and of the others only the candidate reaches a majority: no other node can be elected."""
+    if candidate == leader:
+        raise ValueError(f"the leader {leader} cannot be the one that shall succeed it")
+    return isolate((leader,), nodes) | hub(candidate, _rest((leader,), nodes))
+
+
 def _rest(group: Collection[str], nodes: Sequence[str]) -> list[str]:
     return [node for node in nodes if node not in group]

@@ -64,6 +64,8 @@ class AgentHost(Link):
         self.address = address
         self.client_addresses = (client,) if isinstance(client, str) else tuple(client or ())
         self.met: Mapping[str, Sequence[str]] = {}
+        self.shapes_messages = False
+        """Whether the node doubles, reorders and holds back messages itself."""
         """The addresses of all peers that its agent received last, in addition to those of ``prepare``."""
         self.state: HostState = HEALTHY
         """The state that was requested last."""
@@ -94,6 +96,7 @@ class AgentHost(Link):
         )
         self.client_addresses = tuple(said["client"])
         self.met = {}
+        self.shapes_messages = start.link_socket is not None
         self._runs_as = said["runs_as"]
         self._beat_now.set()
 
@@ -163,6 +166,10 @@ class AgentHost(Link):
     def read_burst_async(self, nonce: int, expect: Mapping[str, int], *, timeout_ns: Ns) -> Future[Mapping[str, Any]]:
         """Wait for this number of datagrams of each sender; ``bursts``: what arrived of each (``bursts.summary``)."""
         return self._ask(lambda said: said, "read_burst", nonce=nonce, expect=dict(expect), timeout_ns=timeout_ns)
+
+    def knock_async(self, peers: list[str], *, timeout_ns: Ns) -> Future[Mapping[str, str]]:
+        """Begin to try to connect to these peers; see ``knock_proof.KnockingHost``."""
+        return self._ask(lambda said: said["answers"], "knock", peers=peers, timeout_ns=timeout_ns)
 
     def client_probe(self, nonce: int) -> tuple[bytes, tuple[str, int]]:
         """The probe that the harness itself sends as ``client``, and its target."""

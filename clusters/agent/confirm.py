@@ -25,7 +25,9 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import msgspec
 
-from dethrone.clusters.agent.link_proof import LinkProof, begin, changed_links
+from dethrone.clusters.agent.host.knocks import KNOCKED, SILENT
+from dethrone.clusters.agent.knock_proof import KnockProof, changing
+from dethrone.clusters.agent.link_proof import LinkProof, begin, changed_links, without_messages
 from dethrone.harness.core.clock import SECOND, Ns, Span
 from dethrone.harness.core.errors import ClusterError
 from dethrone.harness.core.hoststate import HEALTHY, HostState
@@ -52,6 +54,9 @@ class ProbingHost(Protocol):
     """The state that was requested last."""
     origin_ns: Ns
     """The monotonic ns of the history's 0."""
+
+    shapes_messages: bool
+    """Whether its node doubles, reorders and holds back messages itself."""
 
     met: Mapping[str, Sequence[str]]
     """The addresses of its peers that its agent received last."""
@@ -106,6 +111,7 @@ def converge_all(
     if transaction.network:
         transaction.prove()
         transaction.prove_links()
+        transaction.prove_knocks()
     return transaction.told()
 
 
@@ -147,13 +153,17 @@ class _Transaction:
         self._deadline = deadline
         self._before = {name: self._hosts[name].state for name in wants}
         self.network = any(
-            state.suffered.cuts or state.suffered.links
+            state.suffered.cuts or state.suffered.links or state.suffered.refuses
             for name, want in wants.items()
             for state in (want, self._before[name])
         )
         self.evidence: dict[str, Evidence] = {}
         self._lapsed: dict[str, str] = {}
         """Host → why its cuts were not in force until their end."""
+        self._refusing, self._admitting = changing(self._before, wants)
+        self._knocks = KnockProof(self._hosts, self._result)
+        self._unproved: dict[str, list[str]] = {}
+        """Host → why refused connections cannot be distinguished from others there."""
 
     def acquaint(self) -> None:
         """Introduce hosts that do not know each other, if every link is open."""
@@ -206,6 +216,9 @@ class _Transaction:
 
     def prove_before(self) -> None:
         """Probe the hosts whose cuts are about to end: were the cuts in force until now?"""
+        self._unproved = self._knocks.wrong(self._refusing, wanted=KNOCKED, deadline=self._deadline)
+        for name, whys in self._knocks.wrong(self._admitting, wanted=SILENT, deadline=self._deadline).items():
+            self._lapsed[name] = "; ".join(whys)
         ending = [name for name, want in self._wants.items() if _deaf(self._before[name]) - _deaf(want)]
         if not ending:
             return
@@ -215,7 +228,8 @@ class _Transaction:
                 self._lapsed[name] = "its agent did not answer when the cut was to be probed"
                 continue
             through = sorted(set(said["arrived"]) & _deaf(self._before[name]))
-            whys = [] if said["in_force"] else [str(said.get("why", "the rules were not in force"))]
+            whys = list(filter(None, [self._lapsed.get(name)]))
+            whys += [] if said["in_force"] else [str(said.get("why", "the rules were not in force"))]
             whys += [f"a probe of {src} arrived although it was still cut" for src in through]
             if whys:
                 self._lapsed[name] = "; ".join(whys)
@@ -259,7 +273,7 @@ class _Transaction:
 
     def prove_links(self) -> None:
         """Prove the links whose quality changed."""
-        changed = changed_links(self._before, self._wants)
+        changed = changed_links(*(self._packets(states) for states in (self._before, self._wants)))
         if not changed:
             return
         proof = LinkProof(self._hosts, changed, self._result)
@@ -273,6 +287,31 @@ class _Transaction:
                 confirmed=found.confirmed and not wrong,
                 why="; ".join(filter(None, [found.why, *wrong])),
                 detail={**found.detail, "bursts": proof.found[name]},
+            )
+
+    def _packets(self, states: Mapping[str, HostState]) -> dict[str, HostState]:
+        """Without what nodes do to messages themselves: bursts of packets do not show it."""
+        return {
+            name: without_messages(state) if self._hosts[name].shapes_messages else state
+            for name, state in states.items()
+        }
+
+    def prove_knocks(self) -> None:
+        """Prove that new connections are refused, or made again, where that changed."""
+        wrong = {name: list(whys) for name, whys in self._unproved.items()}
+        for links, wanted in ((self._refusing, SILENT), (self._admitting, KNOCKED)):
+            for name, whys in self._knocks.wrong(links, wanted=wanted, deadline=self._deadline).items():
+                wrong[name] = [*wrong.get(name, []), *whys]
+        for name in {**self._refusing, **self._admitting}:
+            found, whys = self.evidence[name], wrong.get(name, [])
+            now_ns = time.monotonic_ns() - self._hosts[name].origin_ns
+            knocks = {"refused": sorted(self._refusing.get(name, ())), "made": sorted(self._admitting.get(name, ()))}
+            self.evidence[name] = msgspec.structs.replace(
+                found,
+                span=Span(found.span.lo, max(found.span.hi, now_ns)),
+                confirmed=found.confirmed and not whys,
+                why="; ".join(filter(None, [found.why, *whys])),
+                detail={**found.detail, "connections": knocks},
             )
 
     def _round(

@@ -14,6 +14,8 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from msgspec.structs import replace
+
 from dethrone.clusters.agent.shaped import PROVABLE_NS, Arrived, burst_of, is_certain, time_of, wrong
 from dethrone.harness.core.clock import MS, SECOND, Ns
 from dethrone.harness.core.errors import ClusterError
@@ -39,6 +41,14 @@ def changed_links(before: Mapping[str, HostState], wants: Mapping[str, HostState
         if links:
             out[host] = links
     return out
+
+
+def without_messages(state: HostState) -> HostState:
+    """The same without what becomes of messages inside a node, and without links that are plain then."""
+    if not state.links:
+        return state
+    plain = (replace(link, duplicate_percent=0, reorder_percent=0, reorder_ns=0, hold=0) for link in state.links)
+    return replace(state, links=tuple(link for link in plain if link != LinkQuality(src=link.src)))
 
 
 class LinkProof:

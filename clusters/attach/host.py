@@ -108,7 +108,9 @@ class AttachedHost:
     def prepare(self, start: NodeStart, peers: Mapping[str, str], *, dead_man_ns: Ns) -> None:
         """See ``Host``. How a node would be started is not used: it runs already, and the engine knows how."""
         self._prepared = (
-            msgspec.structs.replace(start, trace_path=None, clock_socket=None, faketime=False, data_dir=_AGENTS_DATA),
+            msgspec.structs.replace(
+                start, trace_path=None, clock_socket=None, link_socket=None, faketime=False, data_dir=_AGENTS_DATA
+            ),
             peers,
             dead_man_ns,
         )
@@ -165,6 +167,10 @@ class AttachedHost:
     def send_burst_async(self, nonce: int, plan: Mapping[str, tuple[int, int]]) -> Future[Mapping[str, str]]:
         """See ``AgentHost``."""
         return self._living().send_burst_async(nonce, plan)
+
+    def knock_async(self, peers: list[str], *, timeout_ns: Ns) -> Future[Mapping[str, str]]:
+        """See ``KnockingHost``."""
+        return self._living().knock_async(peers, timeout_ns=timeout_ns)
 
     def read_burst_async(self, nonce: int, expect: Mapping[str, int], *, timeout_ns: Ns) -> Future[Mapping[str, Any]]:
         """See ``AgentHost``."""
@@ -283,7 +289,7 @@ class AttachedHost:
                     whys += self._start_again()
                     found = self._inspect()
                 whys += self._freeze(found, wanted=want.frozen)
-                rules = HostState(cuts=want.cuts, links=want.links, resets=want.resets)
+                rules = HostState(cuts=want.cuts, links=want.links, resets=want.resets, refuses=want.refuses)
                 inner = self._living().converge_async(rules, verify=verify).result()
                 whys += [inner.why] if not inner.confirmed else []
                 detail |= inner.detail

@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 
 import docker
 
@@ -40,7 +39,7 @@ from dethrone.harness.core.interfaces import (
     Owned,
 )
 
-FUSE = Path("/dev/fuse")
+FUSE = doctor.FUSE
 OF_MOUNTS = frozenset({"disks", "power"})
 """What a host can do whose agent may mount."""
 SOCKET = "/run/dethrone-agent/agent.sock"
@@ -150,6 +149,10 @@ class DockerBackend(confirm.AgentBackend):
         """Containers and networks with our labels, of any run."""
         with contextlib.closing(connect()) as client:
             return list_owned(client)
+
+    def probe(self) -> Mapping[str, Available]:
+        """See ``dethrone.harness.core.interfaces.Probing``: tried in containers that live for a second."""
+        return doctor.capabilities()
 
     def doctor(self) -> Sequence[tuple[str, Available]]:
         """What hosts can do here; see ``dethrone.clusters.docker.doctor``."""

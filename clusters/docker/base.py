@@ -84,8 +84,8 @@ def default_base(client: docker.DockerClient, fetch: Fetching, *, scratch: Path,
         "no base image can be had",
         where="image build",
         cause="\n    ".join(["", *reasons]),
-        next_step="name a Debian-like image of yours (`--image NAME`), or run `make setup demo` once as root on a "
-        "Debian-like machine: the image is then kept by the engine for every member of its group",
+        next_step="name a Debian-like image of yours (`--base NAME`), or run `dethrone demo --on docker` once as root "
+        "on a machine with debootstrap: the engine then keeps the image for every member of its group",
     )
 
 

@@ -8,7 +8,9 @@ asked for.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 import docker
 import docker.errors
@@ -23,20 +25,41 @@ from dethrone.harness.core.interfaces import Available, No, Yes
 
 Row = tuple[str, Available]
 
+FUSE = Path("/dev/fuse")
 _MEMORY_MIN = 2 * 1024**3
 _PROBE_LIMIT_S = 30
 
 
 class Probe(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing to try inside a host: ``script`` exits 0 if it works."""
+    """One thing to try inside a host: ``script`` exits 0 if it works.
+
+    ``proves``: words of ``Fault.needs`` that such a host satisfies.
+    """
 
     name: str
     script: str
     why: str
     what_to_do: str
+    proves: tuple[str, ...] = ()
 
 
 PROBES = (
+    Probe(
+        name="docker: signals stop and end a process",
+        script="sleep 30 & p=$!; kill -STOP $p; grep -q '^State:.*T' /proc/$p/status; code=$?; kill -KILL $p; "
+        "exit $code",
+        why="a process cannot be stopped: no faults of processes",
+        what_to_do="look for a policy of this machine that forbids signals",
+        proves=("signals",),
+    ),
+    Probe(
+        name="docker: files are replaced and read back",
+        script="d=$(mktemp -d) && echo a > $d/f && mv $d/f $d/old && echo b > $d/f "
+        "&& test $(cat $d/old)$(cat $d/f) = ab; code=$?; rm -r $d; exit $code",
+        why="files of a host cannot be replaced: no damage and no wipe",
+        what_to_do="look for space, and for a file system that is read-only",
+        proves=("files",),
+    ),
     Probe(
         name="docker: NET_ADMIN in a container",
         script="ip link set dev lo down && ip link set dev lo up",
@@ -49,6 +72,7 @@ PROBES = (
         "&& iptables -w 2 -F DETHRONE-probe && iptables -w 2 -X DETHRONE-probe",
         why="rules cannot be set inside a container: no partitions",
         what_to_do="use a kernel with nf_tables or ip_tables (`modprobe nf_tables`)",
+        proves=("iptables",),
     ),
     Probe(
         name="docker: links of bad quality (NFQUEUE)",
@@ -57,6 +81,7 @@ PROBES = (
         "$t -F DETHRONE-probe; $t -X DETHRONE-probe; exit $code",
         why="the kernel has no queue for packets: no link and no hold on real hosts",
         what_to_do="use a kernel with xt_NFQUEUE and nfnetlink_queue; cuts work without them",
+        proves=("links",),
     ),
     Probe(
         name="docker: ss -K resets flows",
@@ -78,6 +103,7 @@ PROBES = (
         'test "$(LD_PRELOAD=$library FAKETIME=\'-400d\' date +%s)" -lt "$(($(date +%s) - 86400))"',
         why="libfaketime is not in the image or does not load: no clock faults on libc programs",
         what_to_do="leave the base image out, or put libfaketime into yours",
+        proves=("faketime",),
     ),
     Probe(
         name="docker: netem (delay, jitter)",
@@ -86,6 +112,24 @@ PROBES = (
         what_to_do="use a kernel with CONFIG_NET_SCH_NETEM (`modprobe sch_netem`); cuts and loss work without it",
     ),
 )
+
+MOUNT = Probe(
+    name="docker: a file system of ours (FUSE)",
+    script=f"{PYTHON} - <<'END'\n"
+    "import ctypes, os, tempfile\n"
+    "place = tempfile.mkdtemp()\n"
+    "device = os.open('/dev/fuse', os.O_RDWR)\n"
+    "kernel = ctypes.CDLL(None, use_errno=True)\n"
+    "words = f'fd={device},rootmode=40000,user_id=0,group_id=0'.encode()\n"
+    "if kernel.mount(b'dethrone-probe', place.encode(), b'fuse.dethrone', 6, words):\n"
+    "    raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))\n"
+    "kernel.umount2(place.encode(), 2)\nEND",
+    why="a host cannot mount a file system: no powerloss and no disk on real hosts",
+    what_to_do="use a kernel with FUSE, as root; for Docker, an engine that grants SYS_ADMIN and /dev/fuse",
+    proves=("disks", "power"),
+)
+"""Tried in a host that may mount, as hosts are in runs that need it."""
+VDSO = "docker: a skew in the vDSO"
 
 
 def rows(*, recipe: str = "node", base: str | None = None) -> list[Row]:
@@ -102,7 +146,7 @@ def rows(*, recipe: str = "node", base: str | None = None) -> list[Row]:
             ("docker: engine on this machine", _local()),
             ("docker: storage driver", _storage(str(info.get("Driver", "?")))),
             ("docker: cpu and memory", _size(int(info.get("NCPU", 0)), int(info.get("MemTotal", 0)))),
-            ("docker: a skew in the vDSO", _vdso()),
+            (VDSO, _vdso()),
             ("docker: image built", _image(image)),
         ]
         return found + (_probed(client, image) if image else [])
@@ -157,8 +201,15 @@ def _image(tag: str | None) -> Available:
 
 
 def _probed(client: docker.DockerClient, image: str) -> list[Row]:
-    """Try everything in one container, which ends by itself."""
-    more = {"cap_add": ["NET_ADMIN"], "network_mode": "none"}
+    """Try everything in two containers, which end by themselves: one as hosts are, one as hosts that may mount."""
+    more: dict[str, Any] = {"cap_add": ["NET_ADMIN"], "network_mode": "none"}
+    mounting = {**more, "cap_add": ["NET_ADMIN", "SYS_ADMIN"], "security_opt": ["apparmor=unconfined"]}
+    if FUSE.exists():
+        mounting["devices"] = [str(FUSE)]
+    return [*_inside(client, image, PROBES, more), *_inside(client, image, (MOUNT,), mounting)]
+
+
+def _inside(client: docker.DockerClient, image: str, probes: Sequence[Probe], more: Mapping[str, Any]) -> list[Row]:
     with temporary(client, image, ["sleep", str(_PROBE_LIMIT_S)], {OWNER: "probe"}, **more) as container:
         container.start()
 
@@ -167,7 +218,21 @@ def _probed(client: docker.DockerClient, image: str) -> list[Row]:
             said = output.decode(errors="replace") if isinstance(output, bytes) else ""
             return (1, "the engine did not report how it ended") if code is None else (int(code), said)
 
-        return [probed(probe, attempt) for probe in PROBES]
+        return [probed(probe, attempt) for probe in probes]
+
+
+def capabilities() -> Mapping[str, Available]:
+    """What faults may need → whether a host had it; where no host could be tried, why."""
+    found = dict(rows())
+    out = proved(found, (*PROBES, MOUNT))
+    missing = next((answer for answer in found.values() if isinstance(answer, No)), Yes())
+    tried = {one: found.get("docker: image built", missing) for probe in (*PROBES, MOUNT) for one in probe.proves}
+    return {**tried, "vdso": found.get(VDSO, missing), **out, "commands": out.get("signals", missing)}
+
+
+def proved(found: Mapping[str, Available], probes: Iterable[Probe]) -> dict[str, Available]:
+    """What the probes among these rows prove."""
+    return {one: found[probe.name] for probe in probes if probe.name in found for one in probe.proves}
 
 
 def probed(probe: Probe, attempt: Callable[[str], tuple[int, str]]) -> Row:

@@ -109,7 +109,7 @@ def _make(client: docker.DockerClient, image: str, plain: bytes, digest: str) ->
                 f"the project's code does not compile in the image (exit code {code})",
                 where=image,
                 cause=output or "the container was ended",
-                next_step="run `make check`; with an image of your own see that its Python is 3.11 or newer",
+                next_step="see that the image's Python is 3.11 or newer; if it is, reinstall dethrone",
             )
         container.commit(repository=_REPOSITORY, tag=digest, changes=['CMD ["python3"]', f"LABEL {OWNER}={_CODE}"])
 

@@ -201,6 +201,12 @@ class LocalBackend(confirm.AgentBackend):
             ),
         ]
 
+    def probe(self) -> Mapping[str, Available]:
+        """See ``dethrone.harness.core.interfaces.Probing``: tried in a host that lives for a second."""
+        from dethrone.clusters.local import doctor
+
+        return doctor.capabilities(self)
+
     def doctor(self) -> Sequence[tuple[str, Available]]:
         """What hosts can do here; see ``dethrone.clusters.local.doctor``."""
         from dethrone.clusters.local import doctor

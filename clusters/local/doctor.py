@@ -9,11 +9,11 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from dethrone.clusters.docker.doctor import PROBES, Probe, probed
+from dethrone.clusters.docker.doctor import MOUNT, PROBES, Probe, probed, proved
 from dethrone.clusters.docker.labels import AGENT, PYTHON
 from dethrone.clusters.local.room import PROGRAMS, programs_of
 from dethrone.clusters.local.rootless import is_inside
@@ -32,6 +32,7 @@ VDSO = Probe(
     script=f"echo '{PROBE}' | {PYTHON} -S {AGENT} hand --socket - | tee /dev/stderr | grep -q old",
     why="the vDSO of a process cannot be changed: no clock faults on programs without libc",
     what_to_do="use a machine with x86-64 that allows ptrace; the answer says more",
+    proves=("vdso",),
 )
 
 
@@ -49,6 +50,19 @@ def rows(backend: Backend) -> Sequence[Row]:
         return [*found, *_tried(backend)]
     except HarnessError as error:
         return [*found, ("local: a host", No(why=f"{error.what}: {error.cause}", what_to_do=error.next_step))]
+
+
+def capabilities(backend: Backend) -> Mapping[str, Available]:
+    """What faults may need → whether a host had it; where no host could be tried, why."""
+    found = dict(rows(backend))
+    out = proved(found, _probes())
+    if out:
+        return {**out, "commands": out["signals"]}
+    known = backend.traits.capabilities
+    why = next((answer for answer in found.values() if isinstance(answer, No)), None)
+    able = backend.available()
+    untried = {one: Yes() if one in known else why or Yes() for probe in _probes() for one in probe.proves}
+    return dict.fromkeys(untried, able) if isinstance(able, No) else untried
 
 
 def _users() -> Available:
@@ -74,7 +88,9 @@ def _tried(backend: Backend) -> list[Row]:
     clean = False
     try:
         ledger.record("deploying", backend=backend.name, nodes=["n1"])
-        spec = DeploySpec(run_id=run_id, nodes=("n1",), image="node", base=None, state_dir=str(ledger.directory))
+        needs = frozenset(MOUNT.proves) & backend.traits.capabilities
+        state = str(ledger.directory)
+        spec = DeploySpec(run_id=run_id, nodes=("n1",), image="node", base=None, state_dir=state, needs=needs)
         hosts = backend.deploy(spec, origin_ns=0, news=lambda _: None, progress=lambda _: None)
 
         def attempt(script: str) -> tuple[int, str]:
@@ -82,8 +98,7 @@ def _tried(backend: Backend) -> list[Row]:
             return code, (out + err).decode(errors="replace")
 
         try:
-            ours = [msgspec.structs.replace(one, name=_own(one.name)) for one in PROBES]
-            return [probed(one, attempt) for one in (*ours, VDSO)]
+            return [probed(one, attempt) for one in _probes()]
         finally:
             hosts["n1"].close()
     finally:
@@ -91,6 +106,10 @@ def _tried(backend: Backend) -> list[Row]:
             backend.destroy(run_id)
             clean = True
         ledger.close(clean=clean)
+
+
+def _probes() -> list[Probe]:
+    return [*(msgspec.structs.replace(one, name=_own(one.name)) for one in (*PROBES, MOUNT)), VDSO]
 
 
 def _own(name: str) -> str:

@@ -43,10 +43,17 @@ class NodeConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     rpc_timeout_ms: int = 50
     clock_socket: str | None = None
     """Path of the unix socket that reports this process' clocks; None: none."""
+    link_socket: str | None = None
+    """Path of the unix socket that takes what is to become of peers' messages; None: they are handled as they come."""
     noise_max_ns: int = NOISE_MAX_NS
     """A batch that syncs longer than this is traced as ``fsync_slow``, a loop turn that begins or lasts this much too
     long as ``stall`` (a pause, a starved host)."""
     journal_bytes_max: int = 64 * 1024 * 1024
+
+    @property
+    def marks_path(self) -> str:
+        """What the trace holds of logs already; see ``kept_marks``."""
+        return f"{self.trace_path}.marks"
 
 
 def load_config(path: Path) -> NodeConfig:

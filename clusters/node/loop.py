@@ -26,7 +26,10 @@ from dethrone.clusters.node.clocksock import ClockSocket
 from dethrone.clusters.node.config import NodeConfig
 from dethrone.clusters.node.disk import DiskThread, Done, read_image
 from dethrone.clusters.node.effects import Barrier
+from dethrone.clusters.node.inbox import Arrival, Inbox
 from dethrone.clusters.node.journal import VERSION, Head, Journal, RecordingRng, stream_name
+from dethrone.clusters.node.kept_marks import KeptMarks
+from dethrone.clusters.node.linksock import LinkSocket
 from dethrone.clusters.node.record import Grouped, Persisted, Record, make_record, persisted_of
 from dethrone.clusters.node.timers import Timers
 from dethrone.clusters.node.trace import TraceLog
@@ -34,6 +37,7 @@ from dethrone.clusters.node.transport import FAR, Transport
 from dethrone.clusters.node.waits import Waits
 from dethrone.harness.core.clock import MS, US, Ns
 from dethrone.harness.core.errors import ClusterError
+from dethrone.harness.core.log_marks import Remembering
 from dethrone.harness.core.machine import (
     SHUTDOWN,
     Await,
@@ -117,10 +121,14 @@ class NodeShell:
             on_request=self._on_request,
             status=self._status,
         )
-        self._clock_socket = ClockSocket(config.clock_socket, self._selector) if config.clock_socket else None
+        clock, links = config.clock_socket, config.link_socket
+        self._sockets: list[Any] = [ClockSocket(clock, self._selector)] if clock else []
+        self._inbox = Inbox(Rng(config.seed).stream(f"inbox/{stream_name(config.node, config.incarnation)}"))
+        self._sockets += [LinkSocket(links, self._selector, self._inbox, self._take)] if links else []
         self._trace = TraceLog(config.trace_path, node=config.node, incarnation=config.incarnation)
         self._disk = DiskThread(Path(config.data_dir), self._wake)
         self._journal: Journal | None = None
+        self._marks: KeptMarks | None = None
 
     # --- life -----------------------------------------------------------------------------------------------------
 
@@ -149,7 +157,7 @@ class NodeShell:
 
     def _boot(self) -> None:
         config = self._config
-        files = [Path(path) for path in (config.trace_path, config.journal_path) if path]
+        files = [Path(path) for path in (config.trace_path, config.marks_path, config.journal_path) if path]
         image: DiskImage = read_image(Path(config.data_dir), leave_out=files)
         if config.journal_path is not None:
             self._journal = self._open_journal(config.journal_path, image)
@@ -164,6 +172,9 @@ class NodeShell:
             "files": len(image),
         }
         self._trace.shell(self._now, "boot", boot)
+        if isinstance(self._witness, Remembering):
+            self._marks = KeptMarks(config.marks_path, incarnation=config.incarnation)
+            self._witness.marks = self._marks.marks
         self._witnessed(self._witness.booted(image))
         out: list[Effect] = []
         self._now = read_clocks()
@@ -220,10 +231,12 @@ class NodeShell:
         if self._journal is not None:
             self._journal.close(reason)
         self._trace.close()
+        if self._marks is not None:
+            self._marks.close()
         self._peers.close()
         self._clients.close()
-        if self._clock_socket is not None:
-            self._clock_socket.close()
+        for sock in self._sockets:
+            sock.close()
 
     # --- one turn -------------------------------------------------------------------------------------------------
 
@@ -244,6 +257,8 @@ class NodeShell:
         self._waits.mark(after.mono)
         self._fire_due()
         self._take_disk_results()
+        for one in self._inbox.due(after.mono):
+            self._take(one)
         for key, mask in ready:
             key.data(mask)
         for _ in range(len(self._failures)):
@@ -255,6 +270,7 @@ class NodeShell:
         if self._failures or self._disk.results or (self._stopping and self._gone_at is None):
             return 0
         sleep = self._timers.sleep_ns(self._now)
+        due = min(due, self._inbox.next_at)
         if self._gone_at is not None:
             left = max(0, self._gone_at - self._now.mono)
             sleep = left if sleep is None else min(sleep, left)
@@ -273,6 +289,8 @@ class NodeShell:
                 self._journal.close(self._journal.stopped)
                 self._journal = None
         self._trace.flush()
+        if self._marks is not None:
+            self._marks.keep()
         self._peers.write()
         self._clients.write()
 
@@ -382,6 +400,11 @@ class NodeShell:
 
     def arrived(self, src: str, body: Any, request: int | None) -> None:
         """A message of a peer."""
+        for one in self._inbox.arrive(self._now.mono, Arrival(src, body, request)):
+            self._take(one)
+
+    def _take(self, one: Arrival) -> None:
+        src, body, request = one
         if self._barrier.held > HELD_MAX:
             self.counters["peer_dropped_held"] += 1
             return

@@ -34,6 +34,7 @@ from dethrone.harness.core.clock import MS, Ns
 from dethrone.harness.core.duration import parse_duration
 from dethrone.harness.core.errors import ConfigError
 from dethrone.harness.core.registry import unknown_name
+from dethrone.harness.core.zones import check_label
 
 T = TypeVar("T", bound=Table)
 
@@ -104,6 +105,8 @@ def parse(text: str, *, path: str, read: Callable[[str], FileRead]) -> Descripti
             where=f"{path}: [system]",
             next_step="use a small letter, then small letters, digits and '-', at most 31",
         )
+    for label in system.zones:
+        check_label(label, where=f"{path}: [system] zones")
     knobs = _knobs(tables.get("knobs", {}), where=f"{path}: [knobs]")
     node = _node(_table(NodeTable, tables["node"], where=f"{path}: [node]"), knobs, where=f"{path}: [node]")
     promise = _table(PromiseTable, tables["promise"], where=f"{path}: [promise]")
@@ -356,6 +359,9 @@ def _log(log: LogTable, *, where: str) -> LogTable:
     return log
 
 
+_SOMETIMES = 'add "sometimes" to events, or remove the key'
+
+
 def _trace(trace: TraceTable, *, where: str) -> TraceTable:
     for event in trace.events:
         if event not in EVENTS:
@@ -364,6 +370,8 @@ def _trace(trace: TraceTable, *, where: str) -> TraceTable:
         raise ConfigError("no trace line is named", where=where, next_step=f"known: {', '.join(EVENTS)}")
     if trace.voters and "elected" not in trace.events:
         raise ConfigError("voters come from `elected` lines, which are not among the events", where=where)
+    if trace.sometimes and "sometimes" not in trace.events:
+        raise ConfigError("sometimes names assertions of lines that are not printed", where=where, next_step=_SOMETIMES)
     check_words([trace.file], PLACES, where=f"{where} file")
     return trace
 

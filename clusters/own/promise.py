@@ -11,6 +11,9 @@ from dethrone.harness.core.clock import SECOND, Ns
 from dethrone.harness.core.duration import parse_duration
 from dethrone.harness.core.promise import NotPromised, Promise, noise_limit_ns
 
+ASSERTIONS = ("always", "sometimes", "unreachable")
+"""Lines that each have a checker of their name."""
+
 
 def observable(description: Description) -> tuple[str, ...]:
     """See ``dethrone.harness.core.plan.Plan.observable``. What the nodes print themselves counts as witnessed."""
@@ -22,6 +25,7 @@ def observable(description: Description) -> tuple[str, ...]:
     out += ["commit"] if probe.commit is not None else []
     out += ["ops"] if description.ops else []
     out += ["found"] if "recovered" in told else []
+    out += [name for name in ASSERTIONS if name in told]
     return tuple(out)
 
 
@@ -55,6 +59,7 @@ def promise_of(description: Description, *, profile: str) -> Promise:
         linearizable_reads=said.linearizable_reads,
         pre_vote=said.pre_vote,
         exits_ok=description.log.exits_ok,
+        sometimes=description.trace.sometimes if description.trace is not None else (),
     )
 
 
@@ -92,9 +97,8 @@ def _unseen(description: Description) -> dict[str, NotPromised]:
         out["leader-has-majority"] = "the elected lines do not name the voters"
     if not counted:
         out["members-only"] = "the elected lines do not name the voters"
-    ends = "appended" in told or (probe.log_index is not None and probe.log_term is not None)
-    if not ends:
-        out["leader-completeness"] = "neither appended lines nor a probed log end"
+    if missing := _no_completeness(description):
+        out["leader-completeness"] = missing
     if "appended" not in told:
         out["log-matching"] = "no appended lines"
     if "committed" not in told and probe.commit is None:
@@ -106,6 +110,22 @@ def _unseen(description: Description) -> dict[str, NotPromised]:
     if "elected" not in told and not said.leader_bound_to_term:
         out["one-leader-per-term"] = "no elected lines, and the probe's leader is not bound to its term"
     return {name: NotPromised(why, "not observable") for name, why in out.items()}
+
+
+def _no_completeness(description: Description) -> str:
+    """Why new leaders' logs cannot be compared with what was committed; "" : they can."""
+    probe, told = description.probe, told_events(description)
+    if "appended" in told:
+        if not told & {"committed", "acknowledged"} and not description.ops:
+            return "appended lines, but neither committed nor acknowledged lines, nor operations"
+        return "" if "elected" in told else "appended lines, but no elected lines"
+    if probe.log_index is None or probe.log_term is None:
+        return "neither appended lines nor a probed log end"
+    lacking = ["commit in [probe]"] if probe.commit is None else []
+    lacking += [] if description.promise.leader_bound_to_term else ["leader_bound_to_term = true in [promise]"]
+    if lacking:
+        return f"a probed log end, but not {' and '.join(lacking)}; or print appended, elected and committed lines"
+    return ""
 
 
 def names_leader(description: Description) -> bool:

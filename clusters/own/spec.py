@@ -19,9 +19,13 @@ class Table(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class SystemTable(Table, frozen=True, kw_only=True):
-    """``[system]``: ``name`` in reports; ``image``: the one to build hosts on; ``packages``: Debian's, added to it."""
+    """``[system]``: ``name`` in reports; ``image``: the one to build hosts on; ``packages``: Debian's, added to it.
+
+    ``zones``: labels of the zones of n1, n2 …, repeated where there are more nodes.
+    """
 
     name: str
+    zones: tuple[str, ...] = ()
     image: str | None = None
     packages: tuple[str, ...] = ()
 
@@ -96,12 +100,13 @@ class LogTable(Table, frozen=True, kw_only=True):
 class TraceTable(Table, frozen=True, kw_only=True):
     """``[trace]``: which lines the nodes print (all of them whenever they apply), and where.
 
-    ``voters``: the ``elected`` lines name the voters.
+    ``voters``: the ``elected`` lines name the voters. ``sometimes``: assertions that must hold once in each run.
     """
 
     events: tuple[str, ...]
     file: str = "{log_dir}/node.log"
     voters: bool = False
+    sometimes: tuple[str, ...] = ()
 
 
 class OpTable(Table, frozen=True, kw_only=True):

@@ -10,6 +10,7 @@ class and an entry point (docs/own-system.md).
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 from collections.abc import Mapping, Sequence
@@ -60,6 +61,8 @@ _WORKLOADS: tuple[tuple[str, frozenset[str]], ...] = (
 )
 """The default workload is the first that the operations serve."""
 
+GAP_NS_MAX = 6 * SECOND
+"""By default a fault begins at most this long after health is back, however slow the system's elections are."""
 USUAL_FAULTS = ("partition", "kill", "pause", "stop", "restart")
 
 
@@ -110,6 +113,7 @@ class OwnSystem:
             faults=tuple(kind for kind in USUAL_FAULTS if kind in borne),
             workload=workload,
             nemesis_interval_ns=interval,
+            gap_ns_max=GAP_NS_MAX,
             time_limit_ns=max(60 * SECOND, 8 * interval),
             base=self._description.system.image,
             memory_bytes=None if memory is None else memory_bytes(memory, where=self._description.path),
@@ -218,6 +222,10 @@ class OwnSystem:
         if name is not None:
             return ports[name]
         return ports["http"] if len(ports) > 1 else next(iter(ports.values()))
+
+    def zones(self, nodes: Sequence[str]) -> Mapping[str, str]:
+        """As the description says; from its beginning again where there are more nodes."""
+        return dict(zip(nodes, itertools.cycle(self._description.system.zones), strict=False))
 
     def observe_interval_ns(self) -> Ns:
         """As the probe says."""
@@ -363,7 +371,7 @@ def load(path: Path) -> OwnSystem:
 
 def _check_names(description: Description) -> None:
     """Raise ConfigError for an unknown fault, and for the name of a system that is installed."""
-    kinds = registry.names(registry.FAULTS)
+    kinds = registry.known(registry.FAULTS)
     said = description.promise
     for key, named in (("tolerates", said.tolerates), ("safe_under", said.safe_under)):
         for fault in named:

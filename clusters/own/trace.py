@@ -35,7 +35,7 @@ class Field(msgspec.Struct, frozen=True):
     """One field: what it holds (for people and for the schema), and whether it must be there."""
 
     name: str
-    kind: Literal["count", "name", "name or null", "names", "entries", "text", "stored"]
+    kind: Literal["count", "name", "name or null", "names", "entries", "text", "stored", "truth", "object"]
     about: str
     required: bool = True
 
@@ -64,6 +64,13 @@ def _found(given: Mapping[str, Any]) -> Mapping[str, Any]:
     return {"file": "read", **given}
 
 
+def _asserted(given: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {"assertion": given["name"], **{name: value for name, value in given.items() if name != "name"}}
+
+
+_ASSERTION = Field("name", "name", "name of the assertion, the same in every run")
+_CONDITION = Field("condition", "truth", "whether it holds now")
+_DETAILS = Field("details", "object", "what a reader of a finding wants to know", required=False)
 _INDEX = Field("index", "count", "index of the entry")
 _CANDIDATE = Field("candidate", "name", "who got the vote")
 
@@ -179,6 +186,30 @@ EVENTS: Mapping[str, Kind] = {
         term=False,
         when="a node ends on purpose (an unusable disk), before it does",
         fields=(Field("reason", "text", "why"),),
+    ),
+    "always": Kind(
+        name="always",
+        source="core",
+        term=False,
+        when="a node evaluates a condition that must always hold, each time",
+        fields=(_ASSERTION, _CONDITION, _DETAILS),
+        data=_asserted,
+    ),
+    "sometimes": Kind(
+        name="sometimes",
+        source="core",
+        term=False,
+        when="a node evaluates a condition that must hold at least once in a run",
+        fields=(_ASSERTION, _CONDITION, _DETAILS),
+        data=_asserted,
+    ),
+    "unreachable": Kind(
+        name="unreachable",
+        source="core",
+        term=False,
+        when="a node comes to a place that it must never come to",
+        fields=(_ASSERTION, _DETAILS),
+        data=_asserted,
     ),
 }
 """Every line of version 1, by its ``event``."""
@@ -303,6 +334,8 @@ _FORMS: Mapping[str, tuple[Callable[[Any], bool], Mapping[str, Any]]] = {
         },
     ),
     "text": (lambda value: isinstance(value, str), {"type": "string"}),
+    "truth": (lambda value: isinstance(value, bool), {"type": "boolean"}),
+    "object": (lambda value: isinstance(value, dict), {"type": "object"}),
     "stored": (lambda value: value in _STORED, {"enum": list(_STORED)}),
 }
 """Kind of a field → whether a value is of it, and its JSON schema."""

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from dethrone.clusters.sim.settings import fill
 from dethrone.clusters.sim.world import SimWorld
+from dethrone.harness.core import registry
 from dethrone.harness.core.clock import Ns
 from dethrone.harness.core.errors import ClusterError, ConfigError, MissingCapability
 from dethrone.harness.core.hoststate import HostState
@@ -36,14 +37,25 @@ troubles of disks; damage to files; monotonic clocks; what commands of a kind's 
 
 
 def _refuse(plan: Plan) -> None:
-    """Raise ConfigError for a schedule that shapes what clients send: simulated clients have no links."""
+    """Raise ConfigError for a schedule that shapes what clients send, or refuses connections where there are none."""
     faults = [fault for step in plan.schedule.steps for fault in step.faults]
-    if any(fault.kind == "link" and fault.params.get("of", "peers") != "peers" for fault in faults):
+    if any(fault.params.get("way") == "new-only" for fault in faults) and not _connects(plan.system):
+        raise ConfigError(
+            f"new connections between simulated nodes of {plan.system} cannot be refused",
+            cause="its transport is request and response, and simulated without connections",
+            next_step='leave way = "new-only" out, or use --on local or docker',
+        )
+    if any(fault.kind == "link" and fault.params.get("of") in {"clients", "all"} for fault in faults):
         raise ConfigError(
             "the links of clients cannot be bad in simulation",
             cause="simulated clients call nodes without a network in between",
             next_step='leave `of` out of the parameters of "link", or use --on local or docker',
         )
+
+
+def _connects(name: str) -> bool:
+    system = registry.load(registry.SYSTEMS, name)
+    return not isinstance(system, Simulable) or system.target().transport == "tcp"
 
 
 class SimBackend:

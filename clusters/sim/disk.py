@@ -12,16 +12,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Any
 
-from dethrone.harness.core.hoststate import Age, Damage
+from dethrone.harness.core.hoststate import Age, Damage, DiskTrouble
 from dethrone.harness.core.machine import DiskOp, Fsync, Rename, Unlink, Unreadable, Write
 from dethrone.harness.core.rng import Rng
 
 _EIO = "[Errno 5] Input/output error"
 _ENOSPC = "[Errno 28] No space left on device"
-
-Fails = Literal["full", "eio"]
+_EROFS = "[Errno 30] Read-only file system"
 
 
 class _Undo:
@@ -116,9 +115,18 @@ class SimDisk:
         else:
             self._names.pop(op.path, None)
 
-    def fail(self, op: DiskOp, how: Fails, rng: Rng) -> str | None:
+    def fail(self, op: DiskOp, trouble: DiskTrouble, rng: Rng) -> str | None:
         """One operation of a disk in trouble: the error, or None if it was carried out all the same."""
-        if how == "full":
+        name = type(op).__name__.lower()
+        if trouble.kind == "readonly" or trouble.of == "writes":
+            if not isinstance(op, Fsync):
+                return f"{name}: {_EROFS if trouble.kind == 'readonly' else _EIO}"
+            self.carry_out(op)
+            return None
+        if trouble.of == "reads" or (trouble.of == "syncs" and isinstance(op, Write)):
+            self.carry_out(op)
+            return None
+        if trouble.kind == "full":
             if not isinstance(op, Write) or not op.data:
                 self.carry_out(op)
                 return None
@@ -131,7 +139,12 @@ class SimDisk:
             return None
         if isinstance(op, Rename):
             self._names[op.dst] = self._names.pop(op.src)  # done, but its directory cannot be synced
-        return f"{type(op).__name__.lower()}: {_EIO}"
+        return f"{name}: {_EIO}"
+
+    def unread(self, trouble: DiskTrouble, rng: Rng) -> dict[str, bytes | Unreadable]:
+        """What a process finds at its start where reads fail."""
+        percent = trouble.percent or 100
+        return {path: "unreadable" if rng.below(100) < percent else data for path, data in self.image().items()}
 
     # --- misfortunes ----------------------------------------------------------------------------------------------
 

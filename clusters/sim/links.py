@@ -75,6 +75,7 @@ class Link:
         "number",
         "plain",
         "quality",
+        "refused",
         "src",
         "up",
         "waiting",
@@ -87,6 +88,8 @@ class Link:
         self.arrive = dst.arrive
         self.cut = False
         self.cut_at: Ns = 0
+        self.refused = False
+        """Whether no new flow can be made."""
         self.up = False
         """Whether there is a flow; a link without flows (request/response) is always up."""
         self.closed = True

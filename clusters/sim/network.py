@@ -135,7 +135,9 @@ class Network:
                 continue
             name = link.src.name
             if (name in before.cuts) != (name in after.cuts):
-                self._cut(link, cut=name in after.cuts, reset=reset)
+                self._cut(link, cut=name in after.cuts, reset=reset and name not in (before.lingers or ()))
+            if (name in (before.refuses or ())) != (name in (after.refuses or ())):
+                self._refuse(link, refused=name in (after.refuses or ()))
             if self.flows and name in (after.resets or ()):
                 link.up = False  # its next packet is answered with a reset, and then it waits for a new flow
             quality = qualities.get(name)
@@ -155,8 +157,17 @@ class Network:
             return
         if self.flows and (reset or self._line.now - link.cut_at >= self._user_timeout):
             link.up = False
-        self._open(link, closed=not (link.up and link.dst.alive))
+        self._open(link, closed=not (link.up and link.dst.alive) or (link.refused and not self.flows))
         if not link.up:
+            self.dial(link)
+
+    def _refuse(self, link: Link, *, refused: bool) -> None:
+        """New flows are refused, or are made again. A call of a transport without flows would be a new one each time:
+        ``backend`` refuses such a run."""
+        link.refused = refused
+        if not self.flows:
+            self._open(link, closed=link.cut or refused)
+        elif not refused and not link.up and not link.cut:
             self.dial(link)
 
     def lost(self, node: End) -> None:
@@ -175,7 +186,7 @@ class Network:
         for link in self.links.values():
             if not self.flows:
                 if link.dst is node:
-                    self._open(link, closed=link.cut)
+                    self._open(link, closed=link.cut or link.refused)
             elif link.src is node or link.dst is node:
                 link.up = False
                 self._open(link, closed=True)
@@ -188,7 +199,8 @@ class Network:
         self._line.at(self._line.now + wait + 2 * self.delay(), self._connected, link, link.number)
 
     def _connected(self, link: Link, number: int) -> None:
-        if number != link.number or link.up or link.cut or not (link.src.alive and link.dst.alive):
+        stands = link.up or link.cut or link.refused
+        if number != link.number or stands or not (link.src.alive and link.dst.alive):
             return
         now = self._line.now
         link.up = True

@@ -28,6 +28,7 @@ from dethrone.clusters.sim.storing import SLOW_NS
 from dethrone.harness.core.clock import MS, Ns
 from dethrone.harness.core.errors import HarnessError
 from dethrone.harness.core.hoststate import Signal
+from dethrone.harness.core.log_marks import LogMarks, Remembering
 from dethrone.harness.core.machine import (
     SHUTDOWN,
     Await,
@@ -59,6 +60,7 @@ class SimNode(Delivering):
         "_glance",
         "_grouped",
         "_last_request",
+        "_marks",
         "_start",
         "last_words",
         "log",
@@ -76,6 +78,7 @@ class SimNode(Delivering):
         self.running = False
         """A process exists. ``alive``: it has booted. ``open``: clients and observers are served."""
         self.open = False
+        self._marks = LogMarks()
         super().__init__(name, line=line, network=network, ears=ears, chance=chance, settings=build.settings)
 
     def _forget(self) -> None:
@@ -108,6 +111,9 @@ class SimNode(Delivering):
         build = self._build
         image = self.disk.image()
         self.disk.older = dict(image)
+        trouble = self.state.disk
+        if trouble is not None and trouble.of == "reads":
+            image = self.disk.unread(trouble, self.chance.stream(f"reads-{life}"))
         core: Any
         try:
             core = self._core = build.target.core(
@@ -120,6 +126,8 @@ class SimNode(Delivering):
             self._crashed("the constructor", error)
             return
         witness = self._witness = build.target.witness(node=self.name, members=build.members)
+        if isinstance(witness, Remembering):
+            witness.marks = self._marks
         self._step = core.handle
         if build.able(core, Glancing):
             self._glance = core.glance

@@ -23,6 +23,9 @@ from dethrone.harness.core.machine import Disk, DiskDone, Fsync, Rename, Witness
 from dethrone.harness.core.rng import Rng
 from dethrone.harness.core.world import Traces
 
+FAILING = ("full", "readonly", "eio")
+"""Troubles of a disk that fail operations."""
+
 SLOW_NS = 100 * MS
 """A batch that syncs longer, and a stall that lasts longer, is traced."""
 
@@ -139,13 +142,14 @@ class Storing(Timed):
         trouble = self.state.disk
         disk = self.disk
         try:
-            if trouble is None or trouble.kind not in ("full", "eio"):
+            if trouble is None or trouble.kind not in FAILING:
                 for op in batch.ops:
                     disk.carry_out(op)
                 return None
             for op in batch.ops:
-                error = disk.fail(op, "full" if trouble.kind == "full" else "eio", self.chance)
-                if error is not None:
+                if trouble.percent and self.chance.below(100) >= trouble.percent:
+                    disk.carry_out(op)
+                elif (error := disk.fail(op, trouble, self.chance)) is not None:
                     return error
         except KeyError:
             return "rename: [Errno 2] No such file or directory"
@@ -156,7 +160,7 @@ class Storing(Timed):
         if self._batches:
             ops = self._batches[0].ops
             done = ops[: self.chance.below(len(ops) + 1)]
-            if self.state.disk is None or self.state.disk.kind not in ("full", "eio"):
+            if self.state.disk is None or self.state.disk.kind not in FAILING:
                 with contextlib.suppress(KeyError):  # it would have failed there
                     for op in done:
                         self.disk.carry_out(op)

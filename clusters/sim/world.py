@@ -23,7 +23,7 @@ from dethrone.clusters.sim.node import SimNode
 from dethrone.clusters.sim.settings import read
 from dethrone.clusters.systems.target import TargetSystem
 from dethrone.harness.core.clock import Ns, Span
-from dethrone.harness.core.hoststate import DAMAGES, HostState
+from dethrone.harness.core.hoststate import DAMAGES, HostState, flows_to_reset
 from dethrone.harness.core.interfaces import Evidence, HostNews, NodeSpec, Reading
 from dethrone.harness.core.plan import Plan
 from dethrone.harness.core.rng import Rng
@@ -230,7 +230,7 @@ class SimWorld:
         want = order.action.wants[node.name].suffered
         before, node.state = node.state, want
         node.reachable = CLIENT not in want.cuts
-        if before.cuts != want.cuts or before.links != want.links:
+        if (before.cuts, before.links, before.refuses) != (want.cuts, want.links, want.refuses):
             self._network.set_host(node, before, want, reset=order.action.reset)
         if before.clock != want.clock:
             node.set_clock()
@@ -302,7 +302,7 @@ class SimWorld:
         action = order.action
         resets: dict[str, dict[str, object]] = {}
         for host in sorted(action.wants):
-            healed = sorted(set(action.before[host].suffered.cuts) - set(action.wants[host].suffered.cuts))
+            healed = flows_to_reset(action.before[host], action.wants[host])
             if action.reset and healed:
                 resets[host] = {"flows": "reset", "peers": healed}
         evidence = {host: order.evidence[host] for host in sorted(order.evidence)}

@@ -90,7 +90,8 @@ class SshBackend(confirm.AgentBackend):
     @property
     def traits(self) -> BackendTraits:
         """Machines of the user's, on which less is allowed, and less can be seen of a target of theirs."""
-        lending = Lending(lent=self.lent, usable=self.usable)
+        zones = {name: host.zone for name, host in self._file.hosts.items() if host.zone}
+        lending = Lending(lent=self.lent, usable=self.usable, zones=zones)
         return BackendTraits(lending=lending, refuse=self.refuse, shows=self.shows)
 
     def lent(self, file: Path | None, words: Sequence[str]) -> SshBackend:

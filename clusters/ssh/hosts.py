@@ -27,6 +27,7 @@ import msgspec
 from dethrone.harness.core.clock import SECOND, Ns
 from dethrone.harness.core.duration import parse_duration, show_duration
 from dethrone.harness.core.errors import ConfigError
+from dethrone.harness.core.zones import check_label
 
 FAULTS = ("partition", "kill", "stop", "restart", "pause", "clock")
 """Fault kinds that hosts of a file may suffer unless it says otherwise with ``faults``."""
@@ -86,7 +87,8 @@ def restart_of(target: Target) -> tuple[str, ...]:
 class SshHost(msgspec.Struct, frozen=True, kw_only=True):
     """One machine. ``user`` None: the user who runs Dethrone. ``key`` None: the SSH agent and the usual key files.
 
-    ``inside``: its address as its peers see it, if that is another one. ``target`` None: the agent starts the node.
+    ``inside``: its address as its peers see it, if that is another one. ``zone`` "": none was named. ``target`` None:
+    the agent starts the node.
     """
 
     name: str
@@ -99,6 +101,7 @@ class SshHost(msgspec.Struct, frozen=True, kw_only=True):
     inside: str | None = None
     settimeofday: bool = False
     state_dir: str = STATE_DIR
+    zone: str = ""
     target: Target | None = None
 
 
@@ -117,7 +120,7 @@ class HostsFile(msgspec.Struct, frozen=True, kw_only=True):
 _SHARED = ("port", "user", "key", "sudo", "bastion", "settimeofday", "state_dir")
 """May stand at the top, for all hosts, or with one of them."""
 _TOP = ("hosts", "expendable", "faults", "majority", "known_hosts", "dead_man", *_SHARED)
-_OF_A_HOST = ("address", "inside", "target", *_SHARED)
+_OF_A_HOST = ("address", "inside", "zone", "target", *_SHARED)
 _OF_A_TARGET = ("pid_file", "unit", "pattern", "start")
 
 
@@ -301,6 +304,7 @@ def _host(name: str, entry: Any, top: _Section) -> SshHost:
         bastion=_bastion(holding("bastion")),
         settimeofday=holding("settimeofday").flag("settimeofday"),
         state_dir=_state_dir(holding("state_dir")),
+        zone=_zone(own),
         target=_target(own),
     )
 
@@ -359,6 +363,13 @@ def _state_dir(section: _Section) -> str:
             f"write an absolute path of at most {STATE_DIR_MAX} letters, two directories deep or more",
         )
     return path
+
+
+def _zone(own: _Section) -> str:
+    label = own.text("zone")
+    if label:
+        check_label(label, where=own.where("zone"))
+    return label
 
 
 def _user(section: _Section) -> str | None:

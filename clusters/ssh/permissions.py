@@ -87,6 +87,8 @@ def _at_least(victims: str, plan: Plan) -> int:
     voters = len(plan.voters)
     if kind == "node":
         return len({*more.split(",")} & {*plan.voters})
+    if kind == "zone":
+        return len({node for node, zone in plan.zones.items() if zone in more.split(",")} & {*plan.voters})
     if kind in {"random", "follower"} and more.isdecimal():
         return max(0, int(more) - (len(plan.nodes) - voters))
     return {"all": voters, "majority": quorum(voters)}.get(kind, 0)
@@ -111,7 +113,7 @@ def not_allowed(file: HostsFile, want: HostState) -> str:
     The second line after ``refuse_faults``: a state does not say which fault it is of, so one of its kinds suffices.
     """
     parts: tuple[tuple[object, str, Part], ...] = (
-        (want.cuts, "cuts", "cuts"),
+        (want.cuts or want.refuses, "cuts", "cuts"),
         (want.links, "link quality", "links"),
         (want.down == "SIGKILL", "killing", "killed"),
         (want.down == "SIGTERM", "stopping", "stopped"),

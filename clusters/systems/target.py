@@ -178,6 +178,7 @@ class TargetSystem:
             seed=node.seed,
             rpc_timeout_ms=max(1, self.rpc_timeout_ns(typed) // MS),
             clock_socket=f"{node.run_dir}/{CLOCK_SOCKET}",
+            link_socket=self.link_socket(node),
             noise_max_ns=node.noise_max_ns,
         )
         shipped = shipped_file(node.variant)
@@ -223,6 +224,10 @@ class TargetSystem:
         """Whether a node is in several groups under these knobs, and reports each of them in its status."""
         del knobs
         return False
+
+    def link_socket(self, node: NodeSpec) -> str:
+        """See ``Shaping``."""
+        return f"{node.run_dir}/links.sock"
 
     def trace_path(self, node: NodeSpec) -> str:
         """The trace log on the host."""

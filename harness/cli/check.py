@@ -23,6 +23,13 @@ from dethrone.harness.report.plain import Lines
 @flags.ci_flags
 @click.option("--fail-on", type=click.Choice(FAIL_ON), default="unknown", show_default=True)
 @flags.known_flag
+@click.option(
+    "--checker",
+    "checkers",
+    multiple=True,
+    metavar="NAME",
+    help="checker that judges, instead of all; FILE.py:NAME is one more (repeatable)",
+)
 @click.option("--update", is_flag=True, help="store the new verdict and redraw the report in each directory")
 @flags.foreign_flags
 def check(
@@ -35,6 +42,7 @@ def check(
     verbose: int,
     fail_on: Any,
     known: Path | None,
+    checkers: tuple[str, ...],
     update: bool,
     foreign: flags.Foreign | None,
     memory_bytes_max: int | None,
@@ -46,10 +54,14 @@ def check(
     if foreign is not None:
         if update:
             raise click.UsageError("--update is for runs, not for files with --format")
+        if checkers:
+            raise click.UsageError("--checker is for runs; files with --format are judged by --model")
         if known is not None:
             raise click.UsageError("--known is for runs: findings in files with --format have no signature")
         lines = flags.lines(as_json=as_json, quiet=quiet, verbose=verbose)
         sys.exit(_foreign(paths, foreign, lines, fail_on, as_json=as_json, junit_xml=junit_xml, github=github))
+    if checkers and update:
+        raise click.UsageError("--update stores the verdict of all checkers: remove --checker")
     from dethrone.harness.commands import check as check_command
     from dethrone.harness.report import report_files as write  # what a file of another tool can do without
     from dethrone.harness.report.meter import JudgingMeter
@@ -65,6 +77,7 @@ def check(
             path,
             fail_on=fail_on,
             update=update,
+            checkers=checkers,
             known=entries,
             memory_bytes_max=memory_bytes_max,
             told=told,

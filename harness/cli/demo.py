@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from dethrone.harness.cli import flags
+from dethrone.harness.cli import flags, run_options, settings
 from dethrone.harness.commands import demo as demo_command
 from dethrone.harness.engine.host.namespace_entry import enter
 from dethrone.harness.report.terminal import Screen
@@ -30,7 +30,10 @@ def demo(
     screen: Screen,
 ) -> None:
     """Run raft under partitions, kills, pauses and clock steps (must pass), then nacos (must fail)."""
-    backend = backend or demo_command.backend_here(screen)
+    given = settings.asked({"on": backend, "base": base})
+    run_options.refuse_strangers(given)
+    backend = given["on"].value if "on" in given else demo_command.backend_here(screen)
+    base = given["base"].value if "base" in given else None
     enter(backend)
     value = demo_command.show(screen, seed=seed, out=out, backend=backend, base=base)
     screen.result(value)

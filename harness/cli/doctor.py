@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn
 
 import click
+import msgspec
 
-from dethrone.harness.cli import flags, setting_table
+from dethrone.harness.cli import flags, run_options, setting_table, settings
 from dethrone.harness.core import registry
 from dethrone.harness.core.interfaces import No
 from dethrone.harness.engine.host import shadowing_packages
@@ -36,7 +37,8 @@ FILE_NODES = 1
     default=FILE_NODES,
     help="number of nodes for FILE [default: 1]",
 )
-@click.option("--on", "backend", default="docker", help="backend that provides the hosts for FILE [default: docker]")
+@click.option("--on", "backend", help="backend that provides the hosts for FILE [default: docker]")
+@click.option("--base", help="base image of the hosts for FILE")
 @click.option("--set", "knobs", multiple=True, metavar="<knob=value>", help="knob of FILE (repeatable)")
 @click.option("--lines", type=click.File("rb"), help="search this output (-: stdin) for trace lines")
 @flags.hosts_flags
@@ -45,7 +47,8 @@ def doctor(
     *,
     file: str | None,
     nodes: int,
-    backend: str,
+    backend: str | None,
+    base: str | None,
     knobs: tuple[str, ...],
     lines: BinaryIO | None,
     hosts: Path | None,
@@ -59,15 +62,13 @@ def doctor(
 
         _print(screen, lines.name, examine_lines(lines))
     if file is not None:
-        enter(backend)
+        asked = {"on": backend, "base": base, "set": list(knobs) or None, "hosts": hosts and str(hosts), "host": host}
+        given = settings.asked(asked)
+        one = {"nodes": settings.Given(value=nodes, origin="flag")}
         named = file if registry.is_file(file) else f"./{file}"
-        settled = setting_table.read("set", list(knobs), where="--set")
-        _file(
-            screen,
-            RunOptions(
-                system=named, nodes=nodes, backend=backend, settings=settled, faults=(), hosts=hosts, host=tuple(host)
-            ),
-        )
+        value = run_options.run_options(named, {**settings.defaults(), **given, **one})
+        enter(value.backend)
+        _file(screen, msgspec.structs.replace(value, faults=()))
     from dethrone.harness.engine.host import doctor as engine
 
     rows = [*engine.rows(hosts=hosts, host=host), *shadowing_packages.rows()]

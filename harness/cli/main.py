@@ -49,6 +49,7 @@ VERBS = {
     "heal": "heal:heal",
     "init": "init:init",
     "list": "listing:listing",
+    "margin": "margin:margin",
     "replay": "replay:replay",
     "report": "report:report",
     "run": "run:run",

@@ -30,21 +30,32 @@ def system_of(named: str | None, given: Mapping[str, Given]) -> str:
             raise ConfigError(
                 "no system was named", next_step="choose one of `dethrone list systems`, or add --scenario"
             )
-        # the path of a description stands in run.json, and a replay may start anywhere
-        return str(Path(named).resolve()) if registry.is_file(named) else named
+        return _absolute(named)
     scenario = scenario_lookup.find(given["scenario"].value)
+    if scenario.system is None:
+        if named is None:
+            raise ConfigError(
+                f"the scenario {scenario.name!r} is for any system, and no system was named",
+                next_step=f"name one: dethrone run SYSTEM --scenario {scenario.name} (dethrone list systems)",
+            )
+        return str(Path(named).resolve()) if registry.is_file(named) else named
     if named is None and registry.is_file(scenario.system) and not ("trust" in given and given["trust"].value):
         raise ConfigError(
             f"the scenario names a file that would be executed with your rights: {scenario.system}",
             where=str(given["scenario"].value),
             next_step=f"look at it, then name it yourself: dethrone run {scenario.system} …, or add --trust",
         )
-    if named not in (None, scenario.system):
+    if named is not None and _absolute(named) != _absolute(scenario.system):
         raise ConfigError(
             f"the scenario {scenario.name!r} belongs to {scenario.system}, not to {named}",
             next_step=f"remove {named} or --scenario",
         )
-    return scenario.system
+    return _absolute(scenario.system)
+
+
+def _absolute(system: str) -> str:
+    """The path of a description is in run.json, and a replay may start anywhere; any other name stays."""
+    return str(Path(system).resolve()) if registry.is_file(system) else system
 
 
 def run_options(system: str, given: Mapping[str, Given]) -> RunOptions:
@@ -58,15 +69,17 @@ def run_options(system: str, given: Mapping[str, Given]) -> RunOptions:
         return Path(value[key]) if key in value else None
 
     hosts, host, lent = _lent(given)
-    _refuse_strangers(given, hosts=hosts, host=host)
+    refuse_strangers(given, hosts=hosts, host=host)
     nodes = lent if lent and given["nodes"].origin == "default" else value["nodes"]
     return RunOptions(
         system=system,
         nodes=nodes,
+        zones=value.get("zones", ()),
         backend=value["on"],
-        faults=value.get("faults"),
-        workload=value.get("workload"),
-        strategy=value["strategy"],
+        faults=tuple(map(registry.absolute_code, value["faults"])) if "faults" in value else None,
+        workload=registry.absolute_code(value["workload"]) if "workload" in value else None,
+        strategy=registry.absolute_code(value["strategy"]),
+        checkers=tuple(map(registry.absolute_code, value.get("checker", ()))),
         time_limit_ns=ns("time-limit"),
         seed=value.get("seed"),
         nemesis_interval_ns=ns("nemesis-interval"),
@@ -91,7 +104,7 @@ def run_options(system: str, given: Mapping[str, Given]) -> RunOptions:
     )
 
 
-def _refuse_strangers(given: Mapping[str, Given], *, hosts: Path | None, host: tuple[str, ...]) -> None:
+def refuse_strangers(given: Mapping[str, Given], *, hosts: Path | None = None, host: tuple[str, ...] = ()) -> None:
     """ConfigError where a settings file that may be another user's names what a run would execute or reach."""
     doubted = {key: one for key, one in given.items() if one.doubt}
     if not doubted or ("trust" in given and given["trust"].value):
@@ -100,6 +113,10 @@ def _refuse_strangers(given: Mapping[str, Given], *, hosts: Path | None, host: t
     named = RunOptions(
         system="",
         variant=doubted["variant"].value if "variant" in doubted else None,
+        faults=doubted["faults"].value if "faults" in doubted else None,
+        workload=doubted["workload"].value if "workload" in doubted else None,
+        strategy=doubted["strategy"].value if "strategy" in doubted else "random",
+        checkers=doubted["checker"].value if "checker" in doubted else (),
         base=doubted["base"].value if "base" in doubted else None,
         hosts=hosts if lent else None,
         host=host if lent else (),

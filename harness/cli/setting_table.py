@@ -18,6 +18,7 @@ from dethrone.harness.cli.value_readers import (
     fail_on,
     flag,
     knobs,
+    labels,
     places,
     text,
     time_scale,
@@ -46,6 +47,12 @@ SETTINGS: dict[str, Setting] = {
     setting.name: setting
     for setting in (
         _setting("nodes", whole(1, NODES_MAX), "5", "number of nodes [default: 5; on lent hosts, all of them]"),
+        _setting(
+            "zones",
+            labels,
+            "a,a,b,b,c",
+            "zone of each node, in their order [default: as the hosts file or system says]",
+        ),
         _setting("on", text, "docker", "backend that provides the hosts (`list backends`) [default: docker]"),
         _setting("hosts", text, "hosts.toml", "file that names the machines to run on, for `--on ssh`"),
         _setting("host", places, "n1=root@192.0.2.11", "machine in addition to those of the file (repeatable)"),
@@ -56,8 +63,16 @@ SETTINGS: dict[str, Setting] = {
             "app=kv",
             "label of the containers to break, instead of a project (repeatable: all must match)",
         ),
-        _setting("faults", words, "partition,kill", "fault kinds, or `none` [default: the system's]"),
+        _setting(
+            "faults", words, "partition,kill", "fault kinds (also FILE.py:NAME), or `none` [default: the system's]"
+        ),
         _setting("workload", text, "log", "operations of the clients (`list workloads`) [default: the system's]"),
+        _setting(
+            "checker",
+            places,
+            "one-leader-per-term",
+            "checker that judges, instead of all; FILE.py:NAME is one more (repeatable)",
+        ),
         _setting("strategy", text, "random", "strategy that draws the schedule (`list strategies`) [default: random]"),
         _setting("time-limit", duration, "60s", "length of the fault phase [default: the system's]"),
         _setting(

@@ -10,6 +10,7 @@ each value knows where it came from, and whether another user may have written i
 from __future__ import annotations
 
 import difflib
+import os
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -86,19 +87,34 @@ def merge(flags: Mapping[str, Any], env: Mapping[str, str], path: Path | None) -
     return out
 
 
+def asked(flags: Mapping[str, Any]) -> dict[str, Given]:
+    """The same for verbs that are no runs and take some of the settings: those that were set anywhere, by key.
+
+    Where a run takes place is one answer for all verbs. ``flags``: what the verb takes, None or empty where not given.
+    """
+    given = merge({key: value for key, value in flags.items() if value not in (None, ())}, os.environ, None)
+    return {key: given[key] for key in flags if key in given and given[key].origin != "default"}
+
+
+def defaults() -> dict[str, Given]:
+    """What holds where nothing is said."""
+    return {key: Given(value=value, origin="default") for key, value in DEFAULTS.items()}
+
+
 def _refuse_foreign(given: Mapping[str, Given]) -> None:
     """ConfigError where a scenario's file, which may come from an untrusted source, names code that is to be
     executed.
     """
-    variant = given.get("variant")
-    trusted = "trust" in given and given["trust"].value
-    if variant is None or trusted or variant.origin != "scenario" or not registry.is_code(variant.value):
+    if "trust" in given and given["trust"].value:
         return
-    raise ConfigError(
-        f"the scenario names a file that would be executed with your rights: {variant.value}",
-        where=str(given["scenario"].value),
-        next_step=f"look at it, then name it yourself with --variant {variant.value}, or add --trust",
-    )
+    for key in ("variant", "workload"):
+        one = given.get(key)
+        if one is not None and one.origin == "scenario" and registry.is_code(one.value):
+            raise ConfigError(
+                f"the scenario names a file that would be executed with your rights: {one.value}",
+                where=str(given["scenario"].value),
+                next_step=f"look at it, then name it yourself with --{key} {one.value}, or add --trust",
+            )
 
 
 def _scenario(flags: Mapping[str, Any], env: Mapping[str, str], file: Mapping[str, Any]) -> dict[str, Any]:
@@ -180,7 +196,12 @@ def misspelt_env(env: Mapping[str, str]) -> list[str]:
 
 def _doubt(path: Path, file: Mapping[str, Any], env: Mapping[str, str]) -> str:
     """Why another user may have written the settings, or what they name by a path that begins here; "" : no doubt."""
-    paths = [file[key] for key in ("variant", "hosts") if isinstance(file.get(key), str)]
+    paths = [file[key] for key in ("variant", "workload", "strategy", "hosts") if isinstance(file.get(key), str)]
+    for key in ("faults", "checker"):
+        several = file.get(key, "")
+        paths += map(str, several) if isinstance(several, list) else str(several).split(",")
+    files = [file.get("hosts"), file.get("variant")]
+    paths = [one for one in paths if registry.is_code(one) or one in files]
     here = [Path.cwd()] if any(not Path(one).is_absolute() for one in paths) else []
     return owned.doubt(path, owned.selves(env), beside=here)
 

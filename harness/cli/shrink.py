@@ -24,6 +24,13 @@ TRIES, TRIES_REAL = 500, 40
 @click.option("--tries", type=click.IntRange(1), help="maximum schedules to try [500; on real hosts 40]")
 @click.option("--of", default=3, show_default=True, type=click.IntRange(1), help="maximum real runs per candidate")
 @click.option("--need", type=click.IntRange(1), help="failing runs that confirm a candidate [2; with --of 1: 1]")
+@click.option(
+    "--checker",
+    "checkers",
+    multiple=True,
+    metavar="NAME",
+    help="checker that must fail again (repeatable: one of them) [default: the one that heads the verdict of RUN]",
+)
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="directory of the shrunk run")
 @flags.trust_flag
 @flags.hosts_flags
@@ -37,6 +44,7 @@ def shrink(
     tries: int | None,
     of: int,
     need: int | None,
+    checkers: tuple[str, ...],
     out: Path | None,
     trust: bool,
     screen: Screen,
@@ -45,7 +53,9 @@ def shrink(
     place = place_module.Place(backend=backend, hosts=hosts, host=host, trust=trust)
     if tries is None:
         tries = TRIES if place_module.backend_of(run, place) == shrink_command.SIM else TRIES_REAL
-    outcome = shrink_command.shrink_run(screen, run, place=place, tries=tries, need=need or min(2, of), of=of, out=out)
+    outcome = shrink_command.shrink_run(
+        screen, run, place=place, tries=tries, need=need or min(2, of), of=of, out=out, checkers=checkers
+    )
     schedule = outcome.shrunk.schedule
     screen.say("")
     screen.say(

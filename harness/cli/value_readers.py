@@ -123,6 +123,14 @@ def time_scale(raw: Any) -> str:
     return "auto" if value is None else show_scale(value)
 
 
+def labels(raw: Any) -> tuple[str, ...]:
+    """Labels separated by commas, in their order; one may stand there more than once."""
+    parts = raw.split(",") if isinstance(raw, str) else raw
+    if not isinstance(parts, list | tuple) or not all(isinstance(part, str) and part.strip() for part in parts):
+        raise ValueError("expected one label for each node, separated by commas")
+    return tuple(part.strip() for part in parts)
+
+
 def data_in(raw: Any) -> str:
     """``auto``, ``disk`` or ``memory``."""
     if raw not in ("auto", "disk", "memory"):

@@ -72,17 +72,21 @@ def check(
     *,
     fail_on: FailOn = "unknown",
     update: bool = False,
+    checkers: Sequence[str] = (),
     known: Sequence[Known] = (),
     memory_bytes_max: int | None = None,
     told: Told | None = None,
 ) -> Rechecked:
     """Judge one path again; ``update`` stores the verdict and redraws the report of a directory. ``known``: findings
-    that do not fail it. ``memory_bytes_max``, ``told``: as of ``judge.check_path``."""
+    that do not fail it. ``checkers``, ``memory_bytes_max``, ``told``: as of
+    ``judge.check_path``."""
     from dethrone.harness.engine.run import judge, lifecycle
 
     path = named(path)
     try:
-        judgement, plan, history = judge.check_path(path, memory_bytes_max=memory_bytes_max, told=told)
+        judgement, plan, history = judge.check_path(
+            path, checkers=checkers, memory_bytes_max=memory_bytes_max, told=told
+        )
         if plan is not None:
             judgement = judge.acknowledged(judgement, known, system=plan.system, day=lifecycle.today())
         files = None

@@ -5,6 +5,7 @@ Guarantees: a plug-in that cannot be loaded is a row that says why, never absent
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Callable, Sequence
 from importlib.resources import files
@@ -16,6 +17,8 @@ from dethrone.harness.core import registry
 from dethrone.harness.core.duration import show_duration
 from dethrone.harness.core.errors import HarnessError
 from dethrone.harness.core.interfaces import No, Profiled
+from dethrone.harness.engine.host import fault_support
+from dethrone.harness.engine.host.fault_support import Support
 from dethrone.harness.report.scenario_outcome import expectation
 
 Table = tuple[tuple[str, ...], list[tuple[str, ...]]]
@@ -63,12 +66,33 @@ def variants(system: str | None = None) -> Table:
 
 
 def faults(_: str | None = None) -> Table:
-    """Kind, what it does, what hosts must be able to do."""
+    """Kind, what it does, what hosts must be able to do, and of each backend whether they are, as far as is known."""
 
     def describe(name: str, fault: Any) -> list[tuple[str, ...]]:
         return [(name, fault.summary(), ", ".join(sorted(fault.needs())) or "nothing")]
 
-    return ("fault", "what it does", "needs", "from"), _rows(registry.FAULTS, 2, describe)
+    columns: dict[str, dict[str, str]] = {}
+    for name in registry.names(registry.BACKENDS):
+        with contextlib.suppress(HarnessError):  # `list backends` says why one cannot be used
+            known = fault_support.known(registry.load(registry.BACKENDS, name))
+            columns[name] = {row.fault: _cell(row) for row in known}
+    rows = [
+        (*said, *(cells[said[0]] for cells in columns.values()), origin)
+        for *said, origin in _rows(registry.FAULTS, 2, describe)
+    ]
+    return ("fault", "what it does", "needs", *columns, "from"), rows
+
+
+def _cell(row: Support) -> str:
+    return row.state + (f" ({row.by})" if row.by else "") + (f": {row.why}" if row.why else "")
+
+
+def faults_on(backend: str) -> Table:
+    """Kind, what it does, whether it can happen on this backend here and now, by what, and why not."""
+    rows: list[tuple[str, ...]] = [
+        (row.fault, row.does, row.state, row.by, row.why, row.origin) for row in fault_support.probed(backend)
+    ]
+    return ("fault", "what it does", "here", "by", "why", "from"), rows
 
 
 def checkers(_: str | None = None) -> Table:
@@ -135,9 +159,9 @@ def scenarios(system: str | None = None) -> Table:
 
     def describe(_: str, found: Any) -> list[tuple[str, ...]]:
         return [
-            (one.name, one.system, str(one.nodes), one.title, expectation(one.expected))
+            (one.name, one.system or "any", str(one.nodes), one.title, expectation(one.expected))
             for one in found.scenarios()
-            if system in (None, one.system)
+            if one.system is None or system in (None, one.system)
         ]
 
     return ("scenario", "system", "nodes", "what it shows", "expected", "from"), _rows(registry.SCENARIOS, 4, describe)

@@ -49,7 +49,7 @@ def replay(
 ) -> Replayed:
     """The stored run once more, at that place; ``repeat`` times, to see how often it fails."""
     stored = stored_at(run_dir, place)
-    wanted = failed_in(run_dir)
+    wanted = failed_in(run_dir, stored.options.checkers)
     target = place.backend or stored.options.backend
     enter(target)
     chosen: How = how or "triggers"  # between worlds roles mean more than names, and events more than times

@@ -1,8 +1,8 @@
 """A stored run's schedule, shrunk on a screen while it still fails.
 
 Guarantees: the schedule that was run lies in the new run's directory, and the command that runs it again is printed; a
-schedule counts as failing only if a checker fails that failed in the stored run. Out of scope: the search
-(``dethrone.harness.engine.replay.shrinker``).
+schedule counts as failing only if the checker fails that heads the stored run's verdict, or one that the user named.
+Out of scope: the search (``dethrone.harness.engine.replay.shrinker``).
 """
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ import msgspec
 from rich.table import Table
 
 from dethrone.harness.commands.run import Done, run_and_report
-from dethrone.harness.core import store
+from dethrone.harness.core import registry, store
 from dethrone.harness.core.duration import show_duration
 from dethrone.harness.core.errors import ConfigError
 from dethrone.harness.core.scenario import Expected, Scenario
 from dethrone.harness.core.scenario_text import scenario_toml
 from dethrone.harness.core.schedule import OnEvent, Schedule
+from dethrone.harness.core.secrets import shown
 from dethrone.harness.core.timescale import schedule_at
 from dethrone.harness.engine.host.namespace_entry import enter
 from dethrone.harness.engine.replay.failure_check import StillFails
@@ -49,18 +50,28 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def shrink_run(
-    screen: Screen, run_dir: Path, *, place: Place, tries: int, need: int, of: int, out: Path | None
+    screen: Screen,
+    run_dir: Path,
+    *,
+    place: Place,
+    tries: int,
+    need: int,
+    of: int,
+    out: Path | None,
+    checkers: Sequence[str] = (),
 ) -> Outcome:
     """Shrink the stored run's schedule. ConfigError if the run did not fail, or does not fail again.
 
-    ``need``, ``of``: how often a schedule must fail of how many real runs to count as failing.
+    ``need``, ``of``: how often a schedule must fail of how many real runs to count as failing. ``checkers``: one of
+    them must fail [the one that heads the verdict].
     """
     if not 1 <= need <= of:
         raise ConfigError(f"{need} of {of} runs must fail", next_step="choose --need between 1 and --of")
     stored = stored_at(run_dir, place)
-    wanted = failed_in(run_dir)
-    if not wanted:
+    failed = failed_in(run_dir, stored.options.checkers)
+    if not failed:
         raise ConfigError("this run did not fail; there is nothing to shrink", where=str(run_dir))
+    wanted = _wanted(failed, checkers, where=str(run_dir))
     target = place.backend or stored.options.backend
     enter(target)
     options = options_at(stored, target, place)
@@ -92,19 +103,40 @@ def shrink_run(
     return Outcome(checkers=wanted, shrunk=shrunk, steps_before=len(start.steps), done=done, rate=rate, text=text)
 
 
+def _wanted(failed: Sequence[str], named: Sequence[str], *, where: str) -> tuple[str, ...]:
+    """The checkers of which one must fail again: a schedule that fails another one shows another failure."""
+    strange = [name for name in named if name not in failed]
+    if strange:
+        raise ConfigError(
+            f"the checker {strange[0]} did not fail in this run",
+            where=where,
+            next_step=f"name one that did with --checker: {', '.join(failed)}",
+        )
+    return tuple(sorted(set(named))) or tuple(failed[:1])
+
+
+def _named(system: str) -> str:
+    """A system as a scenario names it: the path of a description from here, where it lies below."""
+    if not registry.is_file(system):
+        return system
+    path = Path(system).resolve()
+    return f"./{path.relative_to(Path.cwd())}" if path.is_relative_to(Path.cwd()) else str(path)
+
+
 def _scenario(options: RunOptions, stored: Stored, schedule: Schedule, fails: Sequence[str]) -> Scenario:
-    """The shrunk run by its parts."""
+    """The shrunk run by its parts; values that are secret are left to ``--set``."""
     plan = stored.plan
+    settings = {name: value for name, value in options.settings.items() if shown(name, value, plan.secrets) == value}
     return Scenario(
         name="shrunk",
         source=f"seed {plan.seed}",
         title=f"fails {', '.join(fails)}",
         text=f"Shrunk from a run of seed {plan.seed}.",
-        system=plan.system,
+        system=_named(options.system),
         profile=options.profile,
         variant=options.variant,
         nodes=len(plan.nodes),
-        settings=dict(options.settings),
+        settings=settings,
         workload=options.workload,
         rate_per_s=options.rate_per_s,
         processes=options.processes,

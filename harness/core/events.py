@@ -112,8 +112,8 @@ class Traced(Event, frozen=True, gc=False, kw_only=True, tag="traced"):
     """What one node did, from its own trace log, in its own order ``(node, incarnation, n)``.
 
     ``source``: ``core`` (its own words, a protocol's event names) or ``shell`` (witnessed on wire and disk: ``vote``,
-    ``elected``, ``acked``, ``log_append``, ``log_truncate``, ``commit``, ``persisted``, ``found``, ``answered``,
-    ``config``; see dethrone.harness.core.machine).
+    ``elected``, ``acked``, ``log_append``, ``log_kept``, ``log_truncate``, ``commit``, ``persisted``, ``found``,
+    ``answered``, ``config``; see dethrone.harness.core.machine).
     """
 
     span: Span

@@ -94,10 +94,15 @@ DAMAGES: tuple[Damage, ...] = get_args(Damage)
 Age = Literal["newest", "oldest"]
 
 
+DiskAccess = Literal["reads", "writes", "syncs"]
+DISK_ACCESSES: tuple[DiskAccess, ...] = get_args(DiskAccess)
+
+
 class DiskTrouble(msgspec.Struct, frozen=True):
     """What is wrong with the node's data directory.
 
-    While the process runs: ``full`` and ``eio`` fail writes and syncs, ``slow`` makes each sync take ``latency_ns``.
+    While the process runs: ``full`` and ``readonly`` fail writes, ``eio`` what ``of`` names (absent: writes and
+    syncs), ``percent`` of them (absent: all); ``slow`` makes each sync take ``latency_ns``.
     Done once to the files of a process that is down: ``torn`` (the last write that was not synced survives in part;
     after a loss of power only), ``wiped`` (every file is gone), and, to one file: ``flipped`` (one bit), ``truncated``
     (its end is cut off), ``unreadable``, ``emptied``, ``removed`` and ``stale`` (what it held when the process last
@@ -105,10 +110,12 @@ class DiskTrouble(msgspec.Struct, frozen=True):
     (``wal/*``); "": any. ``age``: of these the one that was changed last or first; absent: one that the host chooses.
     """
 
-    kind: Literal["full", "eio", "slow", "torn", "wiped", Damage]
+    kind: Literal["full", "readonly", "eio", "slow", "torn", "wiped", Damage]
     latency_ns: Ns = 0
     path: str = ""
     age: Age | msgspec.UnsetType = msgspec.UNSET
+    of: DiskAccess | msgspec.UnsetType = msgspec.UNSET
+    percent: int | msgspec.UnsetType = msgspec.UNSET
 
 
 class HostCommand(msgspec.Struct, frozen=True, kw_only=True):
@@ -150,8 +157,11 @@ class HostState(msgspec.Struct, frozen=True):
 
     ``cuts``: names of hosts (or ``client``) whose packets are dropped on ARRIVAL here; a two-way cut is in the state of
     both ends. ``resets``: of these, the ones whose TCP is answered with a reset, so that their connections end at once.
+    ``lingers``: of these, the ones whose connections are left alone when the cut ends: they return by TCP's own
+    retransmission. ``refuses``: hosts that can make no new TCP connection to this one; what else they send arrives.
     ``down``: the node process is ended by this signal and stays down. ``frozen``: SIGSTOP. ``troubles``: of kinds of
-    faults with commands of their own, sorted. ``resets`` and ``troubles`` are absent where there are none.
+    faults with commands of their own, sorted. ``resets``, ``lingers``, ``refuses`` and ``troubles`` are absent where
+    there are none.
     """
 
     cuts: tuple[str, ...] = ()
@@ -163,6 +173,8 @@ class HostState(msgspec.Struct, frozen=True):
     cpu_percent: int | None = None
     troubles: tuple[Trouble, ...] | msgspec.UnsetType = msgspec.UNSET
     resets: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
+    lingers: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
+    refuses: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
 
     @property
     def healthy(self) -> bool:
@@ -201,6 +213,8 @@ class HostState(msgspec.Struct, frozen=True):
             cpu_percent=min(shares, default=None),
             troubles=tuple(sorted(troubles, key=msgspec.json.encode)) or msgspec.UNSET,
             resets=tuple(sorted({*(self.resets or ()), *(other.resets or ())})) or msgspec.UNSET,
+            lingers=_both_let(self, other) or msgspec.UNSET,
+            refuses=tuple(sorted({*(self.refuses or ()), *(other.refuses or ())})) or msgspec.UNSET,
         )
 
 
@@ -220,21 +234,52 @@ def with_more(state: ClusterState, more: Mapping[str, HostState]) -> dict[str, H
     return {**state, **{host: state[host].plus(trouble) for host, trouble in more.items()}}
 
 
-def with_cuts(state: ClusterState, links: frozenset[tuple[str, str]], *, reset: bool = False) -> dict[str, HostState]:
-    """``state`` plus the DIRECTED cuts ``(src, dst)``: what src sends no longer arrives at dst, which may say so."""
+def with_cuts(
+    state: ClusterState, links: frozenset[tuple[str, str]], *, reset: bool = False, lingers: bool = False
+) -> dict[str, HostState]:
+    """``state`` plus the DIRECTED cuts ``(src, dst)``: what src sends no longer arrives at dst, which may say so.
+
+    ``lingers``: connections are not reset as the cuts end.
+    """
     out = dict(state)
     for src, dst in sorted(links):
-        out[dst] = out[dst].plus(HostState(cuts=(src,), resets=(src,) if reset else msgspec.UNSET))
+        more = HostState(
+            cuts=(src,), resets=(src,) if reset else msgspec.UNSET, lingers=(src,) if lingers else msgspec.UNSET
+        )
+        out[dst] = out[dst].plus(more)
     return out
+
+
+def without_new(state: ClusterState, links: frozenset[tuple[str, str]]) -> dict[str, HostState]:
+    """``state``, but src can make no new connection to dst, for each DIRECTED link ``(src, dst)``."""
+    out = dict(state)
+    for src, dst in sorted(links):
+        out[dst] = out[dst].plus(HostState(refuses=(src,)))
+    return out
+
+
+def flows_to_reset(before: HostState, after: HostState) -> list[str]:
+    """The hosts whose connections to this one are reset as it goes from the one state to the other, sorted."""
+    was = before.suffered
+    return sorted(set(was.cuts) - set(after.suffered.cuts) - set(was.lingers or ()))
+
+
+def _both_let(one: HostState, other: HostState) -> tuple[str, ...]:
+    """Whose connections are left alone as a cut ends: those of which no cut wants a reset."""
+    left = {*(one.lingers or ()), *(other.lingers or ())}
+    for state in (one, other):
+        left -= set(state.cuts) - set(state.lingers or ())
+    return tuple(sorted(left))
 
 
 _HARDNESS: tuple[Signal, ...] = ("SIGTERM", "SIGKILL", "POWER")
 _SEVERITY = (
-    *("slow", "full", "eio", "torn"),
+    *("slow", "full", "readonly", "eio", "torn"),
     *("truncated", "flipped", "stale", "unreadable", "emptied", "removed", "wiped"),
 )
 
 
-def _severity(trouble: DiskTrouble) -> tuple[int, Ns, str, str]:
+def _severity(trouble: DiskTrouble) -> tuple[int, Ns, int, str, str, str]:
     """The trouble that leaves less is worse; of two slow disks the slower one."""
-    return _SEVERITY.index(trouble.kind), trouble.latency_ns, trouble.path, trouble.age or ""
+    place, share = _SEVERITY.index(trouble.kind), trouble.percent or 100
+    return place, trouble.latency_ns, share, trouble.of or "", trouble.path, trouble.age or ""

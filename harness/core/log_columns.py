@@ -43,7 +43,7 @@ class LogColumns:
     """Trace events, and the entries of those that append some, one after another.
 
     ``index``: the log index that an event names; -1: none. ``plain``: False where the event itself must be read.
-    ``owner``: of each entry the place of its event; ``payload``: its number (``rolling``), in 64 bits with a sign.
+    ``owner``: of each entry the place of its event; ``payload``: its number (``rolling``).
     """
 
     words: Dictionary
@@ -154,7 +154,7 @@ def _flat(entries: Sequence[list[Entry] | None]) -> tuple[Ints, Ints, Ints, Ints
         np.array(list(map(len, sound)), dtype=np.int64),
         np.array([index for index, _, _ in held], dtype=np.int64),
         np.array([term for _, term, _ in held], dtype=np.int64),
-        np.array([numbers[payload] for payload in payloads], dtype=np.uint64).view(np.int64),
+        np.array([numbers[payload] for payload in payloads], dtype=np.int64),
         np.array(plain, dtype=np.bool_),
     )
 

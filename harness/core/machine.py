@@ -262,7 +262,8 @@ class Witnessed(msgspec.Struct, frozen=True, gc=False):
     """What the shell saw this node do, regardless of what its core says. ``name`` is one of these.
 
     ``vote`` (term, candidate) · ``elected`` (term, voters) · ``acked`` (term, index: acknowledged to a leader that it
-    stores up to here) · ``log_append`` (from, entries [[index, term, hash] …]) · ``log_truncate`` (from) · ``commit``
+    stores up to here) · ``log_append`` (from, entries [[index, term, hash] …]) · ``log_truncate`` (from) · ``log_kept``
+    (count, hash: a new incarnation finds its first entries as they were shown; see ``log_marks``) · ``commit``
     (index, as it was sent to others) · ``persisted`` (term, voted_for: what is durably stored) · ``found`` (term,
     voted_for, file: what a new incarnation finds stored; file is ``read``, ``absent`` or ``unreadable``, the latter two
     with term 0; no ``voted_for`` where what is stored under that name is not only a vote) · ``answered`` (term: the

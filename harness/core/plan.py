@@ -68,6 +68,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """Timers, bounds, faults and the time limit are this many times as long as usual, and are stored so."""
     data_in: DataIn = "disk"
     """Where nodes keep their data; ``memory``: where other processes' syncs do not hold up theirs."""
+    zones: Mapping[str, str] = {}
+    """Node → the label of its zone (``dethrone.harness.core.zones``); empty: no node has one."""
     calibration: Mapping[str, Any] = {}
     """What the agents measured of the machine before the first node started (``dethrone.harness.core.calibration``)."""
     secrets: tuple[str, ...] = ()

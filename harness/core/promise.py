@@ -125,6 +125,8 @@ class Promise(msgspec.Struct, frozen=True, kw_only=True):
     quorum: int | None = None
     leaderless: bool = False
     exits_ok: tuple[int, ...] = ()
+    sometimes: tuple[str, ...] = ()
+    """Assertions of the system's own that must hold at least once in a run, or it has shown too little."""
     """Exit codes with which a node may end by itself."""
 
     @property

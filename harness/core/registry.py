@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import difflib
 import functools
+import inspect
 import re
 import sys
+from collections.abc import Mapping
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
 
-from dethrone.harness.core.errors import ConfigError
+from dethrone.harness.core.code_files import object_in
+from dethrone.harness.core.errors import BrokenVariant, ConfigError
 from dethrone.harness.core.renamed import of_import
 
 SYSTEMS = "dethrone.systems"
@@ -31,6 +34,15 @@ TRIGGERS = "dethrone.triggers"
 SCENARIOS = "dethrone.scenarios"
 CLAIMS = "dethrone.claims"
 CODE = re.compile(r"(?P<path>.+\.py):(?P<name>[A-Za-z_]\w*)", re.DOTALL)
+_FILED: dict[str, dict[str, Any]] = {}
+"""Group → name → object of the files that this process was asked to use, by ``plug``."""
+_VERBS = {
+    FAULTS: ("draw", "check", "needs"),
+    WORKLOADS: ("needs", "main", "final"),
+    CHECKERS: ("check",),
+    STRATEGIES: ("draw",),
+}
+"""Group whose objects a file may hold → methods without which one is none."""
 _KINDS = {
     SYSTEMS: "system",
     SYSTEM_FILES: "kind of file that describes a system",
@@ -77,6 +89,8 @@ def load(group: str, name: str) -> Any:
     """The object behind a name. A system may also be the path of a file that describes one."""
     if group == SYSTEMS and is_file(name):
         return load(SYSTEM_FILES, Path(name).suffix.removeprefix("."))(Path(name))
+    if name in plugged(group):
+        return plugged(group)[name]
     known = names(group)
     if name not in known:
         raise unknown_name(_KINDS.get(group, group), name, known)
@@ -91,13 +105,63 @@ def load(group: str, name: str) -> Any:
         ) from error
 
 
+def plug(group: str, code: str) -> str:
+    """Take what ``path/to/file.py:Name`` names into the group, for this process; returns the name that it has there.
+
+    Only for files that the user named, or trusts: it executes them. A class is called without arguments. ConfigError:
+    the object lacks the methods of its group, or has the name of one that is installed.
+    """
+    found = CODE.fullmatch(code)
+    if found is None or group not in _VERBS:
+        raise ConfigError(f"{code!r} is not the path of a {_KINDS.get(group, group)}")
+    kind = _KINDS[group]
+    chosen = object_in(str(Path(found["path"]).absolute()), found["name"], kind=kind)
+    if inspect.isclass(chosen):
+        try:
+            chosen = chosen()
+        except Exception as error:
+            raise BrokenVariant(f"the {kind} cannot be made: {type(error).__name__}: {error}", where=code) from error
+    lacking = [verb for verb in _VERBS[group] if not callable(getattr(chosen, verb, None))]
+    if lacking:
+        raise ConfigError(
+            f"{code} is no {kind}: it has no {', '.join(lacking)}", next_step="see dethrone.harness.core.interfaces"
+        )
+    given = getattr(chosen, "kind" if group == FAULTS else "name", None)
+    name = given if isinstance(given, str) and given else _dashed(found["name"])
+    if name in names(group):
+        raise ConfigError(f"there is a {kind} called {name!r} already", where=code, next_step="give it another name")
+    _FILED.setdefault(group, {})[name] = chosen
+    return name
+
+
+def plugged(group: str) -> Mapping[str, Any]:
+    """Name → object of those that came from files."""
+    return _FILED.get(group, {})
+
+
+def known(group: str) -> list[str]:
+    """The names in a group: those of installed distributions and of files."""
+    return sorted({*names(group), *plugged(group)})
+
+
+def absolute_code(name: str) -> str:
+    """The same with the file's whole path, where it names one: a replay may start anywhere."""
+    found = CODE.fullmatch(name)
+    return name if found is None else f"{Path(found['path']).resolve()}:{found['name']}"
+
+
+def _dashed(name: str) -> str:
+    """``SlowDisk`` → ``slow-disk``."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", name).replace("_", "-").lower()
+
+
 def is_file(name: str) -> bool:
     """Whether a system's name is the path of a file that describes it."""
     return "/" in name or name.endswith(".toml")
 
 
 def is_code(name: str) -> bool:
-    """Whether a variant's name is a class in a Python file: ``path/to/file.py:Class``."""
+    """Whether a name is a class in a Python file: ``path/to/file.py:Class``."""
     return CODE.fullmatch(name) is not None
 
 

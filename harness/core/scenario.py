@@ -24,12 +24,15 @@ class Expected(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     ``fail``: every checker in ``fails`` must fail, for one finding at least that nothing excuses, and no other safety
     checker but those in ``may_fail``. ``pass``: no safety checker fails, and none in ``holds`` is anything but ``pass``
     or ``n/a``; ``unknown`` of others is allowed, since a scripted sequence leaves little to judge liveness by.
+    ``untouched``: no fault changes anything: each was in force and kept the leader, and no finding about safety is
+    there, not even an excused one.
     """
 
     verdict: Literal["pass", "fail"]
     fails: tuple[str, ...] = ()
     may_fail: tuple[str, ...] = ()
     holds: tuple[str, ...] = ()
+    untouched: bool = False
 
     def __post_init__(self) -> None:
         """Raise ValueError for an expectation that says nothing, or both."""
@@ -42,14 +45,15 @@ class Expected(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 class Scenario(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """``source``: where the sequence is from (``RF-B1``). ``text``: what happens, in a few sentences.
 
-    ``workload`` None: the system's default. ``faults`` of the schedule must be ones that the system can suffer.
+    ``system`` None: any, the user names it. ``workload`` None: the system's default. ``faults`` of the schedule must be
+    ones that the system can suffer.
     """
 
     name: str
     source: str
     title: str
     text: str
-    system: str
+    system: str | None = None
     profile: str | None = None
     variant: str | None = None
     nodes: int = 3
@@ -105,4 +109,19 @@ def as_expected(expected: Expected, verdicts: Sequence[Verdict]) -> list[str]:
         verdict = found.get(name)
         if verdict is None or verdict.outcome not in {"pass", "n/a"}:
             out.append(f"{name} was expected to hold: {verdict.reason if verdict else 'no checker judged it'}")
+    return [*out, *_touched(found)] if expected.untouched else out
+
+
+def _touched(found: Mapping[str, Verdict]) -> list[str]:
+    """What a fault changed, or may have, where none may change anything."""
+    figures = found["failover"].metrics if "failover" in found else {}
+    rows = figures.get("leader_under", ())
+    out = [] if rows else ["no fault was certainly in force"]
+    for row in rows:
+        if row["fate"] != "kept":
+            shown = "the leader was lost" if row["fate"] == "lost" else f"not shown ({row['fate']})"
+            out.append(f"fault {row['fault']} ({row['kind']}): {shown}: {row['why']}")
+    for name, verdict in sorted(found.items()):
+        if verdict.kind == "safety":
+            out += [f"{name}: {one.sentence}" for one in verdict.findings if one.excused is not None]
     return out

@@ -48,6 +48,8 @@ def scenario_toml(scenario: Scenario, *, comment: str = "") -> str:
     for name, checkers in (("fails", expected.fails), ("may_fail", expected.may_fail), ("holds", expected.holds)):
         if checkers:
             out.append(f"{name} = {_word(list(checkers))}")
+    if expected.untouched:
+        out.append("untouched = true")
     return "\n".join([*out, *steps_toml(schedule)]) + "\n"
 
 

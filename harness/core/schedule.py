@@ -182,7 +182,8 @@ class RealisedFault(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """What became of one planned fault. ``begin``/``end``: command … confirmed effect; None: did not happen.
 
     ``trigger``, ``until``: of its begin and its end, where it was planned with one and it came to that. ``engine``: by
-    which means hosts changed their links, where they did (``nfqueue``: packets pass through a program).
+    which means hosts changed their links, where they did (``nfqueue``: packets pass through a program). ``zones``: the
+    zones that its victims are, where it hit all nodes of them.
     """
 
     fault: int
@@ -200,6 +201,7 @@ class RealisedFault(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     trigger: RealisedTrigger | None = None
     until: RealisedTrigger | None = None
     engine: str | msgspec.UnsetType = msgspec.UNSET
+    zones: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
 
 
 class RealisedSchedule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

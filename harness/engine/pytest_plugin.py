@@ -21,9 +21,11 @@ test, never a statement about the system. ``dethrone report`` draws the report, 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping
@@ -44,9 +46,10 @@ _EVENTS_MAX = 8
 class ChaosResult:
     """A run that ended. ``outcome``: pass, unknown or fail; None: nothing could be judged."""
 
-    def __init__(self, result: RunResult, report: Mapping[str, Any]) -> None:
+    def __init__(self, result: RunResult, report: Mapping[str, Any], options: RunOptions) -> None:
         self.result = result
         self._report = report
+        self._options = options
 
     @property
     def outcome(self) -> Outcome | None:
@@ -148,18 +151,21 @@ class ChaosResult:
 
     def rerun_command(self) -> str:
         """The command that runs the same schedule again."""
-        plan = self.result.plan
+        from dethrone.harness.core import registry, secrets
+
+        plan, options = self.result.plan, self._options
         if plan is None:
             return "(no plan found)"
-        words = [
-            "dethrone run",
-            plan.system,
-            f"--seed {plan.seed}",
-            f"--nodes {len(plan.nodes)}",
-            f"--on {plan.backend}",
-        ]
-        words += [f"--profile {plan.profile}", *([f"--variant {plan.variant}"] if plan.variant else [])]
-        return " ".join([*words, f"--schedule {self.run_dir}/schedule.planned.json"])
+        # of a described system only its file says what it is
+        system = os.path.relpath(options.system) if registry.is_file(options.system) else plan.system
+        words = ["dethrone", "run", system, "--seed", str(plan.seed), "--nodes", str(len(plan.nodes))]
+        words += ["--on", plan.backend, "--profile", plan.profile]
+        if plan.zones:
+            words += ["--zones", ",".join(plan.zones.get(node, "") for node in plan.nodes)]
+        words += ["--variant", plan.variant] if plan.variant else []
+        for name, value in options.settings.items():
+            words += ["--set", f"{name}={secrets.shown(name, value, plan.secrets)}"]
+        return shlex.join([*words, "--schedule", f"{self.run_dir}/schedule.planned.json"])
 
 
 def _events(checkers: Mapping[str, Any], name: str, number: int) -> list[str]:
@@ -190,13 +196,13 @@ class Chaos:
         self._shared = shared
         self._shared_directory = shared_directory
         self._known = known
-        self._calls = 0
 
     def __call__(
         self,
         system: str,
         *,
         nodes: int | None = None,
+        zones: Iterable[str] | None = None,
         faults: Iterable[str] | None = None,
         time_limit: str | None = None,
         seed: int | None = None,
@@ -206,13 +212,14 @@ class Chaos:
         variant: str | None = None,
         workload: str | None = None,
         strategy: str | None = None,
+        checkers: Iterable[str] | None = None,
         nemesis_interval: str | None = None,
         rate: int | None = None,
         processes: int | None = None,
         first_failure: bool | None = None,
-        schedule: Path | None = None,
-        hosts: Path | None = None,
-        known: Path | None = None,
+        schedule: str | Path | None = None,
+        hosts: str | Path | None = None,
+        known: str | Path | None = None,
         time_scale: float | None = None,
         shared: bool | None = None,
     ) -> ChaosResult:
@@ -232,22 +239,38 @@ class Chaos:
             merged["seed"] = self._seed
         if merged.pop("shared", False):
             return self._share(system, merged)
-        self._calls += 1
-        options = _options(system, merged, self._directory / f"run-{self._calls}")
-        return _run(options)
+        return _run(_options(system, merged, _free(self._directory)))
 
     def _share(self, system: str, merged: Mapping[str, Any]) -> ChaosResult:
         key = repr((system, sorted(merged.items(), key=lambda item: item[0])))
         if key not in self._shared:
-            out = self._shared_directory / f"run-{len(self._shared) + 1}"
-            self._shared[key] = _run(_options(system, merged, out))
+            self._shared[key] = _run(_options(system, merged, _free(self._shared_directory)))
         return self._shared[key]
 
 
 _KEYS = frozenset(Chaos.__call__.__annotations__) - {"system", "return"}
 
 
+def _free(directory: Path) -> Path:
+    """The first run directory in it that is not taken: with ``--chaos-out`` those of earlier sessions stay."""
+    return next(path for number in itertools.count(1) if not (path := directory / f"run-{number}").exists())
+
+
+def _path(name: str, merged: Mapping[str, Any]) -> Path | None:
+    """A file that a test names by a text or a path. UsageError: by neither, or it is not there."""
+    given = merged.get(name)
+    if given is None:
+        return None
+    if not isinstance(given, str | os.PathLike):
+        raise pytest.UsageError(f"chaos({name}=…) is a path, not {given!r}")
+    path = Path(given)
+    if not path.is_file():
+        raise pytest.UsageError(f"chaos({name}=…) names no file: {path} (paths begin at {Path.cwd()})")
+    return path
+
+
 def _options(system: str, merged: Mapping[str, Any], out: Path) -> RunOptions:
+    from dethrone.harness.core import registry
     from dethrone.harness.core.duration import parse_duration
     from dethrone.harness.engine.host import shadowing_packages
     from dethrone.harness.engine.run.options import RunOptions
@@ -256,12 +279,14 @@ def _options(system: str, merged: Mapping[str, Any], out: Path) -> RunOptions:
     interval = merged.get("nemesis_interval")
     faults = merged.get("faults")
     return RunOptions(
-        system=system,
+        system=str(Path(system).resolve()) if registry.is_file(system) else system,
         nodes=merged["nodes"],
+        zones=tuple(merged.get("zones", ())),
         backend=merged["on"],
         faults=None if faults is None else tuple(faults),
         workload=merged.get("workload"),
         strategy=merged.get("strategy", "random"),
+        checkers=tuple(merged.get("checkers") or ()),
         time_limit_ns=parse_duration(merged["time_limit"]),
         seed=merged.get("seed"),
         nemesis_interval_ns=None if interval is None else parse_duration(interval),
@@ -272,9 +297,9 @@ def _options(system: str, merged: Mapping[str, Any], out: Path) -> RunOptions:
         processes=merged.get("processes"),
         out=out,
         stop_at_first_failure=merged.get("first_failure"),
-        schedule=merged.get("schedule"),
-        hosts=merged.get("hosts"),
-        known=merged.get("known"),
+        schedule=_path("schedule", merged),
+        hosts=_path("hosts", merged),
+        known=_path("known", merged),
         time_scale=merged.get("time_scale"),
     )
 
@@ -284,7 +309,7 @@ def _run(options: RunOptions) -> ChaosResult:
     from dethrone.harness.engine.run.listener import Silence
 
     result = runner.run(options, Silence())
-    return ChaosResult(result, _draw_report(result.run_dir))
+    return ChaosResult(result, _draw_report(result.run_dir), options)
 
 
 def _draw_report(run_dir: Path | None) -> Mapping[str, Any]:

@@ -104,7 +104,8 @@ class FailoverFold:
         elif isinstance(event, FaultEvent):
             if event.outcome in ("installed", "healed", "indeterminate", "heal_failed"):
                 self._changes.append(event.span.lo)
-            if event.phase == "begin" and event.outcome == "installed" and declared(event.kind).takes_out:
+            takes_out = declared(event.kind).takes_out and event.params.get("way") != "new-only"
+            if event.phase == "begin" and event.outcome == "installed" and takes_out:
                 self._faults.append(event)
 
     def rows(self, marks: MarkFold, *, end: Ns) -> list[Failover]:

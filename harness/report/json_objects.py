@@ -19,6 +19,7 @@ from dethrone.harness.core.plan import Plan
 from dethrone.harness.core.verdict import Finding, Outcome, Verdict
 from dethrone.harness.engine.campaign.row import CampaignRow
 from dethrone.harness.engine.run.judgement import JSON_SCHEMA, Judgement, RunResult
+from dethrone.harness.report.proof_values import lacking
 from dethrone.harness.report.words import at, moment, sentence
 
 if TYPE_CHECKING:
@@ -64,8 +65,14 @@ def finding(one: Finding, files: RunFiles | None) -> dict[str, Any]:
     events = []
     if files is not None:
         known = [seq for seq in one.certificate if 0 <= seq < len(files.history)]
+        lacks = lacking(files.history, known)
         events = [
-            {"seq": seq, "t_ns": moment(event), "at": at(moment(event)), "text": sentence(event, files.history)}
+            {
+                "seq": seq,
+                "t_ns": moment(event),
+                "at": at(moment(event)),
+                "text": sentence(event, files.history, lacks=lacks.get(seq, ())),
+            }
             for seq in known
             for event in [files.history.at(seq)]
         ]

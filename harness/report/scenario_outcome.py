@@ -13,7 +13,9 @@ from dethrone.harness.engine.run.scenario_lookup import find
 
 
 def expectation(expected: Expected) -> str:
-    """``fail: one-leader-per-term`` or ``pass``."""
+    """``fail: one-leader-per-term``, ``pass``, or ``pass, leaders kept``."""
+    if expected.untouched:
+        return "pass, leaders kept"
     return f"fail: {', '.join(expected.fails)}" if expected.verdict == "fail" else "pass"
 
 

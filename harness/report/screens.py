@@ -23,6 +23,7 @@ from dethrone.harness.core.schedule import PlannedFault
 from dethrone.harness.core.store import PLANNED
 from dethrone.harness.core.timescale import show_scale
 from dethrone.harness.core.verdict import Finding, Verdict
+from dethrone.harness.core.zones import members
 from dethrone.harness.engine.campaign.row import CampaignRow
 from dethrone.harness.engine.run.judgement import Judgement
 from dethrone.harness.engine.run.listener import Drawn, LiveView
@@ -66,7 +67,9 @@ def first_lines(drawn: Drawn) -> list[Text]:
 def cluster_words(plan: Plan) -> str:
     """System, profile, variant, nodes, backend."""
     variant = f", variant {plan.variant}" if plan.variant else ""
-    return f"{plan.system} (profile {plan.profile}{variant}), {len(plan.nodes)} nodes on {plan.backend}"
+    zones = "; ".join(f"{zone}: {' '.join(nodes)}" for zone, nodes in members(plan.zones).items())
+    where = f" in zones ({zones})" if zones else ""
+    return f"{plan.system} (profile {plan.profile}{variant}), {len(plan.nodes)} nodes{where} on {plan.backend}"
 
 
 def workload_words(plan: Plan) -> str:
@@ -303,6 +306,8 @@ def _same_system(plan: Plan, files: RunFiles) -> list[str]:
     named = str(asked.get("system", "")) if isinstance(asked, Mapping) else ""
     system = named if registry.is_file(named) else plan.system  # of a described one only its file says what it is
     parts = ["dethrone", "run", system, "--seed", str(plan.seed), "--nodes", str(len(plan.nodes)), "--on", plan.backend]
+    if set(plan.zones) == set(plan.nodes):
+        parts += ["--zones", ",".join(plan.zones[node] for node in plan.nodes)]
     parts += ["--profile", plan.profile]
     if plan.variant:
         parts += ["--variant", plan.variant]

@@ -12,6 +12,7 @@ from dethrone.harness.core.clock import MS, Ns
 from dethrone.harness.core.events import FaultEvent, NodeProcess, Traced
 from dethrone.harness.core.history import History
 from dethrone.harness.report.marks import NodeMark, mark_of, node_marks
+from dethrone.harness.report.proof_values import lacking
 from dethrone.harness.report.words import at, moment, node_of, sentence
 
 _PAD_NS = 400 * MS
@@ -104,4 +105,8 @@ def _alive_before(history: History, nodes: Sequence[str], first: int) -> dict[st
 def proving(history: History, certificate: Sequence[int], *, most: int = 8) -> list[tuple[int, str, str]]:
     """(seq, moment, sentence) of at most ``most`` proving events, in order of their moments."""
     known = sorted((seq for seq in certificate if 0 <= seq < len(history)), key=lambda s: (moment(history.at(s)), s))
-    return [(seq, at(moment(history.at(seq))), sentence(history.at(seq), history)) for seq in known[:most]]
+    lacks = lacking(history, known)
+    return [
+        (seq, at(moment(history.at(seq))), sentence(history.at(seq), history, lacks=lacks.get(seq, ())))
+        for seq in known[:most]
+    ]

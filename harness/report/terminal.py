@@ -29,7 +29,7 @@ from dethrone.harness.engine.campaign.row import CampaignRow
 from dethrone.harness.engine.nightly.night_rows import NightRow
 from dethrone.harness.engine.run.judgement import Judgement, RunResult
 from dethrone.harness.engine.run.listener import Drawn, LiveView
-from dethrone.harness.report import json_objects, screens
+from dethrone.harness.report import cut_table, json_objects, recovery, screens
 from dethrone.harness.report.plain import output
 from dethrone.harness.report.rundir import RunFiles, shared_users
 from dethrone.harness.report.words import at, moment, sentence
@@ -114,6 +114,11 @@ class Screen:
             self.say("")
             for text in screens.failover_lines(files):
                 self.say(text)
+            for number, line in enumerate(recovery.lines(judgement)):
+                self.say(Text(line, style="" if number else "bold"))
+            if cuts := cut_table.table(judgement):
+                self.say("")
+                self.say(screens.rows_table(cut_table.HEADERS, cuts))
             if files.directory is not None:
                 for text in screens.commands(files, judgement):
                     self.say(text, level=0 if judgement and judgement.outcome == "pass" else -1)
@@ -141,6 +146,9 @@ class Screen:
         """The table at a campaign's end. ``counts``: of all runs, ``rows`` may be some of them."""
         self.say("")
         self.say(screens.campaign_table(rows), level=-1)
+        if cuts := cut_table.campaign_table(rows):
+            self.say("")
+            self.say(screens.rows_table(cut_table.CAMPAIGN_HEADERS, cuts))
         told: tuple[Outcome, ...] = ("pass", "fail", "unknown")
         self.say(", ".join(f"{counts.get(word, 0)} {word}" for word in told) + noise_words(rows), level=-1)
 

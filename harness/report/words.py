@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from dethrone.harness.engine.run.judgement import Judgement
 
 _VALUE_CHARS_MAX = 60
+_ENDS = 3
+"""Values of a long list that are shown at each of its ends."""
 STYLES = {"pass": "bold green", "fail": "bold red", "unknown": "bold yellow", "n/a": "dim"}
 """How verdicts are shown where there are colours."""
 
@@ -64,7 +66,10 @@ def excused_words(count: int) -> str:
 
 
 def short(value: Any) -> str:
-    """A value on one line, cut with an ellipsis."""
+    """A value on one line, cut with an ellipsis; of a long list both ends, for what it lacks is missing there."""
+    if isinstance(value, list | tuple) and len(value) > 2 * _ENDS and len(repr(value)) > _VALUE_CHARS_MAX:
+        first, last = (", ".join(map(short, some)) for some in (value[:_ENDS], value[-_ENDS:]))
+        return f"[{first}, …, {last}] ({len(value)} values)"
     text = value if isinstance(value, str) else repr(value)
     text = " ".join(text.split())
     return text if len(text) <= _VALUE_CHARS_MAX else text[: _VALUE_CHARS_MAX - 1] + "…"
@@ -97,11 +102,17 @@ _REPORTED = {"sources": "sources of noise", "load": "load", "summary": "figures 
 """Kind of noise → what it reports; none of these is a disturbance."""
 
 
-def sentence(event: Any, history: History | None = None, *, asked: ev.Invoke | None = None) -> str:
-    """What happened, in one line. ``history`` or ``asked`` lets a client's return name its invocation."""
+def sentence(
+    event: Any, history: History | None = None, *, asked: ev.Invoke | None = None, lacks: Sequence[Any] = ()
+) -> str:
+    """What happened, in one line. ``history`` or ``asked`` lets a client's return name its invocation.
+
+    ``lacks``: values of its proof that a read does not show (``proof_values``), as its list may be too long for a line.
+    """
     if asked is None and history is not None and isinstance(event, ev.Return):
-        asked = _invokes(history).get(event.op)
-    return one_line(_sentence(event, asked))
+        asked = invokes(history).get(event.op)
+    text = _sentence(event, asked)
+    return one_line(f"{text}, without {names([short(value) for value in lacks[:_ENDS]])}" if lacks else text)
 
 
 def _sentence(event: Any, asked: ev.Invoke | None) -> str:
@@ -192,6 +203,8 @@ def traced(event: ev.Traced) -> str:
         case "log_append":
             entries = data.get("entries") or []
             return f"{node} appended {_entries(entries)}"
+        case "log_kept":
+            return f"{node} found the first {data.get('count')} entries of its log as they were"
         case "log_truncate":
             return f"{node} cut its log from index {data.get('from')} on"
         case "commit":
@@ -212,6 +225,12 @@ def traced(event: ev.Traced) -> str:
         case "vote_decision":
             who, rest = _text(data, "candidate"), _rest(data, "candidate")
             return f"{node} decided on {who}'s request for a vote (term {term}): {rest}"
+        case "always" | "sometimes" | "unreachable" if "assertion" in data:
+            holds = (
+                "was reached" if event.name == "unreachable" else "holds" if data.get("condition") else "does not hold"
+            )
+            details = f": {short(data['details'])}" if data.get("details") else ""
+            return f"{node} evaluated {data['assertion']} ({event.name}): it {holds}{details}"
         case "start":
             return f"{node} starts with term {term}"
         case _:
@@ -234,6 +253,8 @@ def troubles(host: HostState) -> list[tuple[str, str]]:
     if host.cuts:
         resets = f", resets connections of {names(host.resets)}" if host.resets else ""
         out.append(("cut", f"hears nothing from {names(host.cuts)}{resets}"))
+    if host.refuses:
+        out.append(("cut", f"no new connections from {names(host.refuses)}"))
     if host.links:
         out.append(("link", f"bad links from {names([link.src for link in host.links])}"))
     if host.clock:
@@ -320,15 +341,23 @@ def _returned(event: ev.Return, asked: ev.Invoke | None) -> str:
         what = f"client {asked.process}'s {operation(asked.f, asked.value)}"
     by = f" by {event.node}" if event.node else ""
     if event.status == "ok":
-        value = "" if event.value is None else f": {short(in_words(event.value))}"
+        value = "" if event.value is None else f": {_shown(event.value)}"
         return f"{what} was acknowledged{by}{value}"
     said = f" ({short(event.error)})" if event.error else ""
     end = "certainly did not happen" if event.status == "fail" else "has an unknown outcome"
     return f"{what} {end}{said}"
 
 
+def _shown(value: Any) -> str:
+    match value:
+        case {"shows": "list", "first": int(first), "then": [*rest]} if first:
+            return f"{first} known values, then {short(rest)}"
+    return short(in_words(value))
+
+
 @per_history
-def _invokes(history: History) -> dict[int, ev.Invoke]:
+def invokes(history: History) -> dict[int, ev.Invoke]:
+    """Operation → its invocation."""
     return {event.op: event for event in history.of(ev.Invoke)}
 
 
@@ -357,8 +386,10 @@ def _process(event: ev.NodeProcess) -> str:
 def begun_line(event: ev.FaultEvent) -> str:
     """A fault, and by which means hosts changed their links, if they did."""
     what = fault_line(event.kind, event.victims, event.roles, event.params)
-    engine = event.evidence.get("engine", "")
-    return f"{what} · by {engine} (packets)" if engine else what
+    engines, zones = str(event.evidence.get("engine", "")).split(", "), event.evidence.get("zones", ())
+    means = ["the nodes (messages)" if one == "node" else f"{one} (packets)" for one in engines if one]
+    where = f" · zone {', '.join(map(str, zones))}" if zones else ""
+    return f"{what}{where} · by {' and '.join(means)}" if means else f"{what}{where}"
 
 
 def _fault(event: ev.FaultEvent) -> str:

@@ -1,23 +1,30 @@
-"""disk: the node's disk fails every write (``full``), every write and sync (``eio``), or syncs slowly (``slow``).
+"""disk: the node's disk is full or read-only, fails with EIO, or syncs slowly.
 
-Parameters: ``how``; ``latency_ns`` (of each sync; ``slow`` only).
+Parameters: ``how`` (``full``, ``readonly``: every write fails; ``eio``: every write and sync; ``slow``: syncs take
+``latency_ns``); ``of`` (``reads``, ``writes``, ``syncs``: what fails instead; ``eio`` only); ``percent`` (1 to 100,
+default 100: the share of them that fails; not with ``slow``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal, cast
+from typing import Any, Literal, cast, get_args
+
+import msgspec
 
 from dethrone.harness.core.clock import MS, SECOND, Ns
 from dethrone.harness.core.errors import ConfigError
-from dethrone.harness.core.hoststate import DiskTrouble, HostState, with_more
+from dethrone.harness.core.hoststate import DISK_ACCESSES, DiskAccess, DiskTrouble, HostState, with_more
 from dethrone.harness.core.interfaces import FaultTraits
 from dethrone.harness.core.registry import unknown_name
 from dethrone.harness.core.rng import Rng
 from dethrone.nemesis.faults.afflicted import Affliction
 from dethrone.nemesis.parameters import integer
 
-HOW = ("full", "eio", "slow")
+How = Literal["full", "readonly", "eio", "slow"]
+HOW: tuple[How, ...] = get_args(How)
+DRAWN: tuple[How, ...] = ("full", "eio", "slow")
+"""What default schedules draw."""
 HANG_NS: Ns = 60 * SECOND
 """A sync that does not come back while the fault lasts."""
 
@@ -32,11 +39,21 @@ def _trouble(params: Mapping[str, Any]) -> DiskTrouble:
     latency_ns = integer("disk", params, "latency_ns", least=1)
     if (how == "slow") != bool(latency_ns):
         raise ConfigError("the fault 'disk' needs latency_ns where it is slow, and only there")
-    return DiskTrouble(kind=cast("Literal['full', 'eio', 'slow']", how), latency_ns=latency_ns)
+    of, percent = params.get("of"), integer("disk", params, "percent", least=1, most=100) or 100
+    if of is not None and (how != "eio" or of not in DISK_ACCESSES):
+        raise ConfigError(f"the fault 'disk' takes of = {' or '.join(DISK_ACCESSES)}, and only where how = eio")
+    if how == "slow" and percent != 100:
+        raise ConfigError("the fault 'disk' takes percent only where operations fail; a slow disk is slow for all")
+    return DiskTrouble(
+        kind=how,
+        latency_ns=latency_ns,
+        of=msgspec.UNSET if of is None else cast("DiskAccess", of),
+        percent=msgspec.UNSET if percent == 100 else percent,
+    )
 
 
 def _draws(rng: Rng, _hold_ns: Ns) -> Mapping[str, Any]:
-    how = rng.choice(HOW)
+    how = rng.choice(DRAWN)
     return {"how": how, "latency_ns": rng.choice(LATENCIES_NS)} if how == "slow" else {"how": how}
 
 
@@ -48,8 +65,8 @@ def _afflict(
 
 FAULT = Affliction(
     kind="disk",
-    line="the node's disk is full, fails with EIO, or syncs slowly",
-    params=("how", "latency_ns"),
+    line="the node's disk is full or read-only, fails with EIO, or syncs slowly",
+    params=("how", "latency_ns", "of", "percent"),
     judge=_trouble,
     draws=_draws,
     afflict=_afflict,

@@ -2,8 +2,9 @@
 
 Parameters, whole numbers: ``delay_ns``, ``jitter_ns``, ``loss_percent``, ``duplicate_percent``, ``reorder_percent``
 with ``reorder_ns``, ``corrupt_percent``, ``rate_kbit_per_s``; ``direction``: ``in``, ``out`` or ``both`` (default),
-seen from the victims; and ``of``: the links to ``peers`` (default), ``clients`` or ``all``. Of clients' links only what
-arrives at the victims is meant, and real hosts are needed. Two such faults on one link add up. In simulation they
+seen from the victims; and ``of``: the links to ``peers`` (default), to ``outside`` (peers that are no victims, as
+for a zone), ``clients`` or ``all``. Of clients' links only what arrives at the victims is meant, and real hosts are
+needed. Two such faults on one link add up. In simulation they
 concern messages, on real hosts packets: there, TCP hides duplicates and reordering from programs, and turns loss into
 delay.
 """
@@ -25,7 +26,7 @@ from dethrone.nemesis.faults.afflicted import Affliction
 from dethrone.nemesis.parameters import bad, integer
 
 DIRECTIONS = ("in", "out", "both")
-ENDS = ("peers", "clients", "all")
+ENDS = ("peers", "outside", "clients", "all")
 CLIENT = "client"
 PERCENT = ("loss_percent", "duplicate_percent", "reorder_percent", "corrupt_percent")
 TIMES = ("delay_ns", "jitter_ns", "reorder_ns")
@@ -67,14 +68,23 @@ def _draws(rng: Rng, _hold_ns: Ns) -> Mapping[str, Any]:
 
 
 def afflict(
-    state: Mapping[str, HostState], victims: tuple[str, ...], direction: str, quality: LinkQuality
+    state: Mapping[str, HostState],
+    victims: tuple[str, ...],
+    direction: str,
+    quality: LinkQuality,
+    *,
+    outside: bool = False,
 ) -> dict[str, HostState]:
-    """``state`` with the quality on each link between a victim and another node, in these directions."""
+    """``state`` with the quality on each link between a victim and another node, in these directions.
+
+    ``outside``: links between two victims stay as they are.
+    """
     out = dict(state)
     for src in state:
         for dst in state:
             inward, outward = dst in victims and direction != "out", src in victims and direction != "in"
-            if src != dst and (inward or outward):
+            within = outside and dst in victims and src in victims
+            if src != dst and (inward or outward) and not within:
                 out[dst] = out[dst].plus(HostState(links=(msgspec.structs.replace(quality, src=src),)))
     return out
 
@@ -90,8 +100,10 @@ def _afflict(
     state: Mapping[str, HostState], victims: tuple[str, ...], params: Mapping[str, Any]
 ) -> Mapping[str, HostState]:
     direction, ends, quality = params.get("direction", "both"), _ends(params), _quality(params)
-    out = afflict(state, victims, direction, quality) if ends != "clients" else dict(state)
-    if ends != "peers" and direction != "out":
+    out = dict(state)
+    if ends != "clients":
+        out = afflict(state, victims, direction, quality, outside=ends == "outside")
+    if ends in {"clients", "all"} and direction != "out":
         of_clients = HostState(links=(msgspec.structs.replace(quality, src=CLIENT),))
         out = with_more(out, dict.fromkeys(victims, of_clients))
     return out

@@ -1,11 +1,15 @@
 """partition: directed cuts between hosts, in one of the shapes of ``dethrone.nemesis.shapes``.
 
-Parameters: ``shape`` (a name of ``SHAPES``); or ``links``, a list of ``[selector, selector]``: what the one sends never
-arrives at the other; or ``cuts``, a list of ``[src, dst]`` by name, for exactly these (a replay).
+Parameters: ``shape`` (a name of ``SHAPES``); or ``graph``, the name of one of ``dethrone.nemesis.orbits``, in which the
+victim has place 0; or ``links``, a list of ``[selector, selector]``: what the one sends never arrives at the other; or
+``cuts``, a list of ``[src, dst]`` by name, for exactly these (a replay).
 ``way``: ``drop`` (default): what is cut vanishes; ``reset``: TCP is answered with a reset, so that connections end at
-once and their programs notice.
+once and their programs notice; ``new-only``: established connections work, and no new one is made.
+``at_heal``: ``reset`` (default): connections that were cut are reset as the cut ends, so that programs connect again at
+once; ``retransmit``: they are left to TCP, which waits the longer the longer the cut was.
 ``victims`` chooses what the shape is built around: the one side of ``halves``, the nodes that ``isolate`` and the
-one-way shapes hit, the node in the middle of ``bridge`` and ``hub``, an end (or both) of a link; ``all`` for the rest.
+one-way shapes hit, the node in the middle of ``bridge`` and ``hub``, an end (or both) of a link, those that lose the
+leader by ``from-leader``, the only one by ``constrained`` that can still reach a majority; ``all`` for the rest.
 
 Guarantees: pure; what was resolved carries the cuts themselves, so a stored schedule means the same for ever. Out of
 scope: clients: only links between nodes are cut.
@@ -20,16 +24,17 @@ import msgspec
 
 from dethrone.harness.core.clock import Ns
 from dethrone.harness.core.errors import ConfigError
-from dethrone.harness.core.hoststate import HostState, with_cuts
+from dethrone.harness.core.hoststate import HostState, with_cuts, without_new
 from dethrone.harness.core.interfaces import ClusterView, FaultTraits, Shown, Who
 from dethrone.harness.core.quorum import minority
 from dethrone.harness.core.registry import unknown_name
 from dethrone.harness.core.rng import Rng
 from dethrone.harness.core.schedule import PlannedFault
-from dethrone.nemesis import selectors, shapes
+from dethrone.nemesis import orbits, selectors, shapes
 from dethrone.nemesis.parameters import bad, check_known, check_times
 
-WAYS = ("drop", "reset")
+WAYS = ("drop", "reset", "new-only")
+AT_HEAL = ("reset", "retransmit")
 Builder = Callable[[tuple[str, ...], tuple[str, ...], Rng], shapes.Cuts]
 
 
@@ -45,7 +50,9 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
     draws: tuple[str, ...]
     """The selectors that are drawn for it."""
     weight: int
-    """How often it is drawn, against the others."""
+    """How often it is drawn, against the others; 0: only in what several faults make up together."""
+    follows: bool = False
+    """It is built with the leader as the first of the nodes, and the victims are others."""
 
 
 def _bridge(group: tuple[str, ...], nodes: tuple[str, ...], rng: Rng) -> shapes.Cuts:
@@ -117,6 +124,21 @@ SHAPES: Mapping[str, Shape] = {
         draws=("follower",),
         weight=1,
     ),
+    "from-leader": Shape(
+        build=lambda group, nodes, _: shapes.from_leader(group, nodes[0]),
+        nodes_min=3,
+        draws=("follower",),
+        weight=0,
+        follows=True,
+    ),
+    "constrained": Shape(
+        build=lambda group, nodes, _: shapes.constrained(group[0], nodes[0], nodes),
+        nodes_min=4,
+        victims_max=1,
+        draws=("follower",),
+        weight=0,
+        follows=True,
+    ),
 }
 
 
@@ -140,12 +162,21 @@ class PartitionFault:
 
     def check(self, fault: PlannedFault, *, nodes: int) -> None:
         """Raise ConfigError for bad parameters, too few nodes for the shape, or victims that do not fit it."""
-        check_known(self.kind, fault.params, ("shape", "cuts", "links", "way"))
+        check_known(self.kind, fault.params, ("shape", "graph", "cuts", "links", "way", "at_heal"))
         _way(fault.params)
+        if _at_heal(fault.params) == "retransmit" and _way(fault.params) != "drop":
+            raise bad(self.kind, "at_heal", "retransmit", "only connections whose packets are dropped wait for TCP")
         check_times(fault)
         selector = selectors.check(fault.victims, nodes=nodes)
         if "cuts" in fault.params:
             _read_cuts(fault.params["cuts"])
+            return
+        if "graph" in fault.params:
+            orbit = orbits.read(fault.params["graph"])
+            if orbit.nodes > nodes or selectors.size(selector, nodes) != 1:
+                raise bad(
+                    self.kind, "graph", str(orbit), f"it is of {orbit.nodes} nodes, and one of them is the victim"
+                )
             return
         if "links" in fault.params:
             for pair in _pairs("links", fault.params["links"]):
@@ -168,12 +199,12 @@ class PartitionFault:
 
     def draw(self, rng: Rng, *, nodes: int, hold_ns: Ns, knobs: Mapping[str, Any]) -> PlannedFault:
         """Any shape that this number of nodes allows, by weight. Knobs: ``shape``, ``victims``."""
-        check_known(self.kind, knobs, ("shape", "victims", "way"))
+        check_known(self.kind, knobs, ("shape", "victims", "way", "at_heal"))
         name = knobs.get("shape") or _draw_shape(rng, nodes)
         shape = _shape(name)
         fitting = [text for text in shape.draws if selectors.size(selectors.parse(text), nodes) < nodes]
         victims = knobs.get("victims") or rng.choice(fitting or shape.draws)
-        way = {"way": knobs["way"]} if "way" in knobs else {}
+        way = {name: knobs[name] for name in ("way", "at_heal") if name in knobs}
         return PlannedFault(kind=self.kind, victims=victims, hold_ns=hold_ns, params={"shape": name, **way})
 
     def oblige(self, who: Who, rng: Rng, *, nodes: int, hold_ns: Ns, company: int) -> PlannedFault:
@@ -201,8 +232,20 @@ class PartitionFault:
             if isinstance(found, str):
                 return found
             cuts = found
+        elif "graph" in fault.params:
+            orbit = orbits.read(fault.params["graph"])
+            others = [node for node in view.voters or view.nodes if node != victims[0]]
+            places = (victims[0], *rng.stream("places").shuffle(others))
+            if len(places) < orbit.nodes:
+                return f"{len(places)} voting nodes, {orbit.nodes} wanted"
+            cuts = frozenset((places[a], places[b]) for a, b in orbit.cuts)
         else:
-            cuts = _shape(fault.params.get("shape")).build(victims, view.nodes, rng.stream("shape"))
+            shape, nodes = _shape(fault.params.get("shape")), view.nodes
+            if shape.follows:
+                if view.leader is None or view.leader in victims:
+                    return "no leader is known" if view.leader is None else f"{view.leader} leads now"
+                nodes = (view.leader, *(node for node in nodes if node != view.leader))
+            cuts = shape.build(victims, nodes, rng.stream("shape"))
         if not cuts:
             return "the shape cuts nothing here"
         return victims, {**fault.params, "cuts": [list(cut) for cut in sorted(cuts)]}
@@ -212,7 +255,10 @@ class PartitionFault:
     ) -> Mapping[str, HostState]:
         """``state`` plus the cuts in ``params``."""
         del victims  # the cuts say everything
-        return with_cuts(state, _read_cuts(params["cuts"]), reset=_way(params) == "reset")
+        cuts, way = _read_cuts(params["cuts"]), _way(params)
+        if way == "new-only":
+            return without_new(state, cuts)
+        return with_cuts(state, cuts, reset=way == "reset", lingers=_at_heal(params) == "retransmit")
 
     def needs(self) -> frozenset[str]:
         """It needs iptables in the hosts' network namespaces."""
@@ -224,6 +270,13 @@ def _way(params: Mapping[str, Any]) -> str:
     if not isinstance(way, str) or way not in WAYS:
         raise unknown_name("way to cut", str(way), WAYS)
     return way
+
+
+def _at_heal(params: Mapping[str, Any]) -> str:
+    what = params.get("at_heal", "reset")
+    if not isinstance(what, str) or what not in AT_HEAL:
+        raise unknown_name("way to heal", str(what), AT_HEAL)
+    return what
 
 
 def _shape(name: object) -> Shape:

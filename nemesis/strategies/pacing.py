@@ -27,6 +27,7 @@ class Pace(msgspec.Struct, frozen=True, kw_only=True):
     """``least_ns``: the shortest step of one fault; ``budget_ns``: what the time limit leaves for steps."""
 
     interval_ns: Ns
+    gap_ns_max: Ns | None = None
     hasty: bool
     least_ns: Ns
     budget_ns: Ns
@@ -41,6 +42,11 @@ class Pace(msgspec.Struct, frozen=True, kw_only=True):
         """For the schedule: in haste health is not awaited."""
         return 0 if self.hasty else None
 
+    @property
+    def gap_ns(self) -> Ns:
+        """The shortest gap of a step that is not in haste."""
+        return self.interval_ns if self.gap_ns_max is None else min(self.interval_ns, self.gap_ns_max)
+
     def times(self, rng: Rng, slack_ns: Ns, *, faults: int = 1) -> tuple[Ns, Ns]:
         """Hold and gap of a step with this number of faults in a row.
 
@@ -53,22 +59,31 @@ class Pace(msgspec.Struct, frozen=True, kw_only=True):
         most = self.interval_ns * 3 // 5
         hold = rng.between(0, min(most, max(0, slack_ns)))
         gap = rng.between(0, min(most, max(0, slack_ns - hold)))
-        return self.interval_ns + hold, self.interval_ns + gap
+        if self.gap_ns_max is not None:
+            gap = min(gap, self.gap_ns_max - self.gap_ns)
+        return self.interval_ns + hold, self.gap_ns + gap
 
     def cost(self, hold_ns: Ns, gap_ns: Ns) -> Ns:
         """What a step takes off the budget."""
-        return hold_ns + gap_ns + (0 if self.hasty else self.least_ns - 2 * self.interval_ns)
+        return hold_ns + gap_ns + (0 if self.hasty else self.least_ns - self.interval_ns - self.gap_ns)
 
 
-def pace_of(*, time_limit_ns: Ns, interval_ns: Ns, promise: Promise) -> Pace:
-    """The pace; ConfigError if the time limit is shorter than one fault."""
+def pace_of(*, time_limit_ns: Ns, interval_ns: Ns, promise: Promise, gap_ns_max: Ns | None = None) -> Pace:
+    """The pace; ConfigError if the time limit is shorter than one fault. ``gap_ns_max``: of steps not in haste."""
     if interval_ns < 1:
         raise ConfigError("the nemesis interval must be above 0", next_step="give --nemesis-interval 5s")
     hasty = interval_ns < promise.leader_bound_ns
     # hold, gap, and what effects, heals and the return of health usually take between them
-    unhurried = 2 * interval_ns + max(interval_ns // 5, promise.leader_bound_ns // 4)
+    gap_ns = interval_ns if gap_ns_max is None else min(interval_ns, gap_ns_max)
+    unhurried = interval_ns + gap_ns + max(interval_ns // 5, promise.leader_bound_ns // 4)
     least_ns = interval_ns * 4 // 3 if hasty else unhurried
-    pace = Pace(interval_ns=interval_ns, hasty=hasty, least_ns=max(1, least_ns), budget_ns=time_limit_ns - WARMUP_NS)
+    pace = Pace(
+        interval_ns=interval_ns,
+        gap_ns_max=gap_ns_max,
+        hasty=hasty,
+        least_ns=max(1, least_ns),
+        budget_ns=time_limit_ns - WARMUP_NS,
+    )
     if pace.slots < 1:
         raise ConfigError(
             f"the time limit {show_duration(time_limit_ns)} is shorter than one fault",

@@ -22,18 +22,31 @@ from dethrone.nemesis.leaderless import hitting_anybody
 from dethrone.nemesis.obligations import Demand, demands, faults_for, fit
 from dethrone.nemesis.strategies.pacing import STEPS_MAX, pace_of
 from dethrone.nemesis.strategies.packing import pack, pack_most
+from dethrone.nemesis.strategies.zonal import in_zones
 
 
 class RandomStrategy:
-    """See ``dethrone.harness.core.interfaces.Strategy`` and ``Thorough``. ``each_kind``: each kind before anything
-    else."""
+    """See ``dethrone.harness.core.interfaces.Strategy``, ``Thorough``, ``Brisk`` and ``Zoning``. ``each_kind``: each
+    kind before anything else."""
 
-    def __init__(self, *, each_kind: bool = False) -> None:
+    def __init__(
+        self, *, each_kind: bool = False, gap_ns_max: Ns | None = None, zones: Mapping[str, str] | None = None
+    ) -> None:
         self._each_kind = each_kind
+        self._gap_ns_max = gap_ns_max
+        self._zones = zones or {}
 
     def thorough(self) -> RandomStrategy:
         """See ``Thorough``."""
-        return RandomStrategy(each_kind=True)
+        return RandomStrategy(each_kind=True, gap_ns_max=self._gap_ns_max, zones=self._zones)
+
+    def brisk(self, gap_most_ns: Ns) -> RandomStrategy:
+        """See ``Brisk``."""
+        return RandomStrategy(each_kind=self._each_kind, gap_ns_max=gap_most_ns, zones=self._zones)
+
+    def zoned(self, zones: Mapping[str, str]) -> RandomStrategy:
+        """See ``Zoning``."""
+        return RandomStrategy(each_kind=self._each_kind, gap_ns_max=self._gap_ns_max, zones=zones)
 
     def draw(
         self, rng: Rng, *, faults: Mapping[str, Fault], nodes: int, time_limit_ns: Ns, interval_ns: Ns, promise: Promise
@@ -41,7 +54,9 @@ class RandomStrategy:
         """A schedule of these fault kinds; ConfigError if the time limit is shorter than one fault."""
         if not faults:
             return Schedule(seed=rng.seed, strategy="random", steps=())
-        pace = pace_of(time_limit_ns=time_limit_ns, interval_ns=interval_ns, promise=promise)
+        pace = pace_of(
+            time_limit_ns=time_limit_ns, interval_ns=interval_ns, promise=promise, gap_ns_max=self._gap_ns_max
+        )
         slots, budget_ns = pace.slots, pace.budget_ns
         owed, groups = owed_groups(rng, faults, slots=slots, nodes=nodes, each_kind=self._each_kind)
         met = {demand.obligation for group in groups for demand in group}
@@ -63,7 +78,9 @@ class RandomStrategy:
             obligations=tuple(sorted(name for name in met if name)),
             health_bound_ns=pace.health_bound_ns,
         )
-        return hitting_anybody(drawn, nodes=nodes) if promise.leaderless else drawn
+        if promise.leaderless:
+            return hitting_anybody(drawn, nodes=nodes)
+        return in_zones(drawn, rng.stream("zones"), faults=faults, zones=self._zones)
 
 
 def owed_groups(

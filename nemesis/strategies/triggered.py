@@ -35,6 +35,7 @@ from dethrone.nemesis.strategies.pacing import STEPS_MAX, Pace, pace_of
 from dethrone.nemesis.strategies.random import extra, fewest_groups, free
 from dethrone.nemesis.strategies.rows import Row, draw_row, hit, offered, partner
 from dethrone.nemesis.strategies.series import Series
+from dethrone.nemesis.strategies.zonal import in_zones
 
 BASE = "base"
 """The name of the fault after which triggers are armed."""
@@ -57,6 +58,7 @@ class TriggeredStrategy(msgspec.Struct, frozen=True, kw_only=True):
     """See ``dethrone.harness.core.interfaces.Strategy``. ``share_percent``: how many of the steps have triggers.
 
     ``observable``, ``operations``, ``outsiders``: see ``dethrone.harness.core.interfaces.Informed``; None: everything.
+    ``zones``: see ``Zoning``.
     """
 
     name: str = "triggered"
@@ -64,6 +66,11 @@ class TriggeredStrategy(msgspec.Struct, frozen=True, kw_only=True):
     observable: frozenset[str] | None = None
     operations: frozenset[str] = frozenset({"append", "read"})
     outsiders: int = 0
+    zones: Mapping[str, str] = {}
+
+    def zoned(self, zones: Mapping[str, str]) -> TriggeredStrategy:
+        """The same, for nodes in these zones."""
+        return msgspec.structs.replace(self, zones=zones)
 
     def informed(
         self, *, observable: frozenset[str], operations: frozenset[str], outsiders: int = 0
@@ -108,13 +115,14 @@ class TriggeredStrategy(msgspec.Struct, frozen=True, kw_only=True):
             budget_ns -= spent_ns
         if final:
             steps.append(draft.last(rng.stream("last"), final))
-        return Schedule(
+        drawn = Schedule(
             seed=rng.seed,
             strategy=self.name,
             steps=tuple(steps),
             obligations=tuple(sorted(name for name in met if name)),
             health_bound_ns=pace.health_bound_ns,
         )
+        return in_zones(drawn, rng.stream("zones"), faults={**faults, **final}, zones=self.zones)
 
 
 def offered_to(

@@ -150,6 +150,10 @@ class Tale:
     def cut_log(self, node: str, start: int) -> Tale:
         return self.traced(node, "log_truncate", 0, start=start)
 
+    def kept(self, node: str, count: int, known: str = "") -> Tale:
+        """``known``: the hash; "": that of nothing, which no log has."""
+        return self.traced(node, "log_kept", 1, count=count, hash=known or "0" * 16)
+
     def acked(self, node: str, term: int, index: int) -> Tale:
         return self.traced(node, "acked", term, index=index)
 
@@ -353,6 +357,7 @@ def promise(**changes: Any) -> Promise:
 
 
 ALL = ("traced", "witness", "observed", "ops", "log_end", "commit", "voted_for", "atomic", "found")
+ALL = (*ALL, "always", "sometimes", "unreachable")
 
 
 def plan(nodes: int = 3, *, given: Promise | None = None, workload: str = "log", **changes: Any) -> Plan:

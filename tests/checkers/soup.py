@@ -36,7 +36,7 @@ terms = st.integers(0, 4)
 numbers = st.integers(-2, 2**70) | st.integers(0, 6)
 words = st.sampled_from(
     [
-        *("elected", "vote", "commit", "acked", "log_append", "log_truncate", "persisted", "relabel"),
+        *("elected", "vote", "commit", "acked", "log_append", "log_kept", "log_truncate", "persisted", "relabel"),
         *("found", "answered", "config", "read_served", "leader_seen", "halt", "crashed"),
     ]
 )
@@ -55,6 +55,8 @@ bodies = st.fixed_dictionaries(
         "index": st.integers(0, 5) | values,
         "new": st.integers(0, 5) | values,
         "from": st.integers(-1, 5) | values,
+        "count": st.integers(-1, 5) | values,
+        "hash": st.sampled_from(("0" * 16, "f" * 16)) | values,
         "entries": entries | values,
         "voted_for": nodes | values,
         "result": st.just("won") | values,
@@ -78,7 +80,7 @@ states = st.builds(
     frozen=st.booleans(),
     clock=st.none() | st.builds(ClockSkew, offset_ns=st.integers(-5, 5)),
     disk=st.none()
-    | st.builds(DiskTrouble, kind=st.sampled_from(["full", "eio", "slow"]), latency_ns=st.integers(0, 9)),
+    | st.builds(DiskTrouble, kind=st.sampled_from(["full", "readonly", "eio", "slow"]), latency_ns=st.integers(0, 9)),
     cpu_percent=st.none() | st.integers(1, 99),
 )
 

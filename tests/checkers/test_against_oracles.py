@@ -17,6 +17,7 @@ from dethrone.checkers.one_vote_per_term import CHECKER as VOTE
 from dethrone.checkers.term_never_decreases import CHECKER as TERM
 from dethrone.harness.core.events import SCHEMA, Begin, End, Invoke, Mark, Observed, Return, Traced
 from dethrone.harness.core.history import History
+from dethrone.harness.core.rolling import number, roll
 from tests.checkers.histories import plan, promise
 from tests.checkers.soup import NODES, elections
 from tests.traced import traced as an_event
@@ -151,15 +152,37 @@ writes = st.tuples(
 )
 
 
+restarts = st.tuples(st.sampled_from(NODES), st.integers(1, 4))
+"""A node starts again, and of its log no more than so many entries are left."""
+
+
 @many
-@given(st.lists(writes, max_size=10))
+@given(st.lists(writes | restarts, max_size=10))
 def test_log_matching(steps):
+    def tell(node, name, term, **data):
+        data = {key.replace("start", "from"): value for key, value in data.items()}
+        events.append(
+            an_event(name, data, seq=len(events), node=node, n=len(events), term=term, source="shell", **lives[node])
+        )
+
+    lives = {node: {"incarnation": 1} for node in NODES}
     events = [Begin(seq=0, t=0, schema=SCHEMA, system="raft", nodes=NODES, seed=1)]
     logs: dict[str, list[tuple[int, str]]] = {node: [] for node in NODES}
     seen: dict[tuple[int, int], tuple[tuple[int, str], ...]] = {}
     bad = False
-    for node, start, term, payload, count in steps:
+    for node, start, *more in steps:
         log = logs[node]
+        if not more:
+            lives[node] = {"incarnation": lives[node]["incarnation"] + 1}
+            del log[start:]
+            known = 0
+            for term, payload in log:
+                known = roll(known, term, number(payload))
+            if log:
+                tell(node, "log_kept", log[-1][0], count=len(log), hash=f"{known:016x}")
+            tell(node, "log_truncate", 0, start=len(log) + 1)
+            continue
+        term, payload, count = more
         at = min(start, len(log) + 1)
         entries = []
         for index in range(at, at + count):
@@ -173,17 +196,7 @@ def test_log_matching(steps):
             entries.append([index, term, payload])
             prefix = tuple(log[:index])
             bad = bad or seen.setdefault((index, term), prefix) != prefix
-        events.append(
-            an_event(
-                "log_append",
-                {"from": at, "entries": entries},
-                seq=len(events),
-                node=node,
-                n=len(events),
-                term=term,
-                source="shell",
-            )
-        )
+        tell(node, "log_append", term, start=at, entries=entries)
     events.append(End(seq=len(events), t=0, count=0, digest="", reason="complete"))
     assert failed(MATCHING, History(events)) == bad
 

@@ -9,6 +9,7 @@ from dethrone.checkers.coverage import CHECKER, obligations, shown_by_faults
 from dethrone.checkers.excuses import excuses
 from dethrone.checkers.failover import exposure, figures
 from dethrone.checkers.graph import timeline
+from dethrone.checkers.kept_leaders import leadership_under_faults
 from dethrone.harness.core.clock import MS
 from dethrone.harness.core.hoststate import ClockSkew
 from dethrone.harness.core.promise import Promise
@@ -207,3 +208,122 @@ def test_split_votes_and_inflation_are_counted():
     tale = Tale(4).vote("n1", 1, "n1").vote("n2", 1, "n2").elected("n1", 3, "n1 n3 n4")
     told = figures(tale.end(), plan(4))
     assert (told["split_votes"], told["elections"], told["term_inflation"]) == (1, 1, 2)
+
+
+# --- leaders under faults ---------------------------------------------------------------------------------------
+
+
+def fates(tale):
+    return [(row.fate, row.after_ns) for row in leadership_under_faults(tale.end(), plan())]
+
+
+def skew(tale, node="n2"):
+    skewed = msgspec.structs.replace(tale.state[node], clock=ClockSkew(offset_ns=5))
+    return tale.fault("clock", node, {**tale.state, node: skewed})
+
+
+def test_a_leader_that_is_polled_in_its_term_after_the_heal_was_kept():
+    tale = led(3)
+    fault = skew(tale)
+    tale.polls(600, 1, "n1").heal(fault).polls(600, 1, "n1")
+    assert fates(tale) == [("kept", None)]
+
+
+def test_a_later_term_during_or_after_a_fault_means_that_the_leader_was_lost():
+    tale = led(3)
+    fault = skew(tale)
+    tale.polls(300, 1, "n1").elected("n2", 2, "n2 n3").polls(300, 2, "n2").heal(fault).polls(300, 2, "n2")
+    ((fate, after_ns),) = fates(tale)
+    assert fate == "lost"
+    assert 250 * MS < after_ns < 350 * MS
+    tale = led(3)
+    fault = skew(tale)
+    tale.polls(300, 1, "n1").heal(fault).polls(100, 1, "n1").elected("n2", 2, "n2 n3").polls(300, 2, "n2")
+    assert fates(tale)[0][0] == "lost"
+
+
+def test_without_a_leader_before_or_after_it_is_unknown_what_a_fault_did():
+    tale = Tale(3).up().polls(600, 1, None)
+    fault = skew(tale)
+    tale.polls(300, 1, "n1").heal(fault).polls(300, 1, "n1")
+    assert fates(tale) == [("unknown", None)]
+    tale = led(3)
+    fault = skew(tale)
+    tale.polls(300, 1, "n1").heal(fault).polls(600, 1, None)
+    assert fates(tale) == [("unknown", None)]
+
+
+def test_two_faults_at_once_and_one_that_is_not_healed_say_nothing():
+    tale = led(3)
+    one = skew(tale)
+    two = tale.pause("n3")
+    tale.polls(300, 1, "n1").heal(two).heal(one).polls(300, 1, "n1")
+    assert [fate for fate, _ in fates(tale)] == ["unknown", "unknown"]
+    tale = led(3)
+    skew(tale)
+    assert fates(tale.polls(300, 1, "n1")) == [("unknown", None)]
+
+
+def test_a_stall_under_a_skewed_clock_is_noise_and_long_before_it_is_none():
+    tale = led(3)
+    fault = skew(tale)
+    tale.polls(450, 1, "n1").noise("n2", 400).polls(150, 1, "n1").heal(fault).polls(600, 1, "n1")
+    assert fates(tale)[0][0] == "noise"
+    tale = led(3).noise("n2", 400).polls(6000, 1, "n1")
+    fault = skew(tale)
+    tale.polls(600, 1, "n1").heal(fault).polls(600, 1, "n1")
+    assert fates(tale)[0][0] == "kept"
+
+
+def test_a_leader_that_is_kept_under_a_skew_is_kept_in_spite_of_a_short_stall_and_under_a_pause_it_is_not():
+    tale = led(3)
+    fault = skew(tale)
+    tale.polls(450, 1, "n1").noise("n2", 400).polls(750, 1, "n1").heal(fault).polls(600, 1, "n1")
+    assert fates(tale)[0][0] == "kept"
+    tale = led(3)
+    fault = tale.pause("n3")
+    tale.polls(450, 1, "n1").noise("n2", 400).polls(750, 1, "n1").heal(fault).polls(600, 1, "n1")
+    assert fates(tale)[0][0] == "noise"
+
+
+def test_a_leader_that_is_lost_at_a_stall_under_a_skew_is_noise():
+    tale = led(3)
+    fault = skew(tale)
+    tale.polls(450, 1, "n1").noise("n3", 400).polls(150, 1, "n1").elected("n2", 2, "n2 n3").polls(900, 2, "n2").heal(
+        fault
+    )
+    assert fates(tale.polls(300, 2, "n2"))[0][0] == "noise"
+
+
+def test_where_terms_bind_no_leader_another_leader_is_what_counts():
+    tale = led(3)
+    fault = skew(tale)
+    tale.polls(300, 2, "n1").heal(fault).polls(300, 3, "n1")
+    unbound = plan(given=promise(leader_bound_to_term=False))
+    assert [row.fate for row in leadership_under_faults(tale.end(), unbound)] == ["kept"]
+    assert [row.fate for row in leadership_under_faults(tale.end(), plan())] == ["lost"]
+
+
+def test_after_a_heal_the_networks_time_stands_apart_from_the_protocols():
+    tale = led(3)
+    tale.isolate("n1 n2", "n1")
+    tale.wait(900).heal()  # its span is 5 ms
+    tale.wait(100).poll("n2", 2, "n2").wait(50).append(1, target="n2")
+    (row,) = figures(tale.end(), plan())["recoveries"]
+    assert row["network_ns"] == 5 * MS
+    (leader, cut_off), (write, write_cut_off) = row["leader_ns"], row["write_ns"]
+    assert not cut_off
+    assert not write_cut_off
+    assert 100 * MS <= leader < write
+    assert not row["led"], "no write was acknowledged under the cut"
+
+
+def test_a_recovery_that_did_not_come_is_censored_and_a_leader_that_served_throughout_is_named():
+    tale = led(3)
+    tale.isolate("n3")
+    tale.wait(800).append(1).wait(50).heal()
+    tale.wait(400)
+    (row,) = figures(tale.mark("stop").end(), plan())["recoveries"]
+    assert row["led"]
+    assert [censored for _, censored in (row["leader_ns"], row["write_ns"])] == [True, True]
+    assert row["write_ns"][0] >= 400 * MS

@@ -8,7 +8,15 @@ from dethrone.checkers.graph import explain, timeline
 from dethrone.checkers.liveness_windows import windows
 from dethrone.checkers.step_down_without_quorum import deaf_stretches
 from dethrone.harness.core.clock import MS
-from dethrone.harness.core.hoststate import HEALTHY, ClockSkew, DiskTrouble, HostState, LinkQuality, with_cuts
+from dethrone.harness.core.hoststate import (
+    HEALTHY,
+    ClockSkew,
+    DiskTrouble,
+    HostState,
+    LinkQuality,
+    with_cuts,
+    without_new,
+)
 from tests.checkers.histories import Tale, plan, promise
 
 
@@ -166,3 +174,13 @@ def test_since_when_a_set_is_an_untouched_clique():
 
 def test_the_default_state_is_healthy():
     assert HostState().healthy
+
+
+def test_a_link_without_new_connections_is_neither_open_nor_cut():
+    tale = Tale(3).up()
+    tale.fault("partition", "n1", without_new(tale.state, frozenset({("n1", "n2")})), "n1")
+    interval = timeline(tale.wait(500).mark("stop").end(), promise(), plan(3)).intervals[-1]
+    n1, n2 = 0, 1
+    assert not interval.adjacency.open[n1] >> n2 & 1
+    assert not interval.adjacency.cut[n1] >> n2 & 1
+    assert interval.adjacency.open[n2] >> n1 & 1

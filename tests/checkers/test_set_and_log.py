@@ -43,6 +43,13 @@ def poll(pairs, invoked, returned, process=1, status="ok"):
     return op(process, "poll", None, pairs, invoked, None if status == "info" else returned, status)
 
 
+def test_a_lost_value_is_missing_from_later_reads_however_many_values_they_show():
+    ops = [append(1, 0, 1), append(2, 2, 3), append(3, 4, 5), read([1], 6, 7), read([1, 3], 8, 9)]
+    lost, *_ = [one.sentence for one in LogReads().see(operations(ops), ModelOptions()).anomalies if one.kind == "lost"]
+    assert "2 had been acknowledged" in lost
+    assert lost.endswith("shows only 1 values without it; no later read shows it.")
+
+
 # --- brute force ------------------------------------------------------------------------------------------------
 
 

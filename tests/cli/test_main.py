@@ -144,3 +144,27 @@ def test_a_plug_in_that_cannot_be_loaded_is_listed_with_its_reason(call, monkeyp
     monkeypatch.setattr(registry, "load", broken)
     value = json.loads(call("list", "faults", "--json").stdout)
     assert all("no numpy" in row["needs"] for row in value["rows"])
+
+
+def test_only_faults_are_tried_on_a_backend(call):
+    done = call("list", "systems", "--on", "docker")
+    assert done.exit_code == 64
+    assert "belongs to `list faults`" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("margin", "raft", "--fault", "pause"), "needs --fault and --out"),
+        (("margin", "raft", "--fault", "pauze", "--out", "x"), "pause"),
+        (("margin", "raft", "--fault", "link.loss", "--to", "101%", "--out", "x"), "1 to 100"),
+        (("margin", "raft", "--fault", "pause", "--from", "9s", "--to", "1s", "--out", "x"), "below the largest"),
+        (("margin", "raft", "--table", "."), "measures nothing"),
+    ],
+)
+def test_a_margin_that_cannot_be_asked_says_why_and_starts_nothing(call, words, said, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    done = call(*words)
+    assert done.exit_code == 64
+    assert said in done.stderr
+    assert not list(tmp_path.iterdir())

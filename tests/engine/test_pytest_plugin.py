@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np  # noqa: F401 - cannot be loaded twice, and pytester forgets what is loaded inside its sessions
 import pytest
 
 pytest_plugins = ["pytester"]
@@ -23,12 +24,12 @@ FAKE = """
         synthetic = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(synthetic)
         def run(options, listener):
-            story = synthetic.failing_run if options.system == "nacos" else synthetic.passing_run
+            story = synthetic.failing_run if options.system.endswith(("nacos", ".toml")) else synthetic.passing_run
             story(options.out)
             stored = store.read_json(options.out / "verdict.json", dict)
             judgement = msgspec.convert(stored["judgement"], judgements.Judgement)
             plan = store.read_json(options.out / "plan.json", plans.Plan)
-            row = (options.seed, options.nodes, options.time_limit_ns, options.out)
+            row = (options.seed, options.nodes, options.time_limit_ns, options.out, options.schedule)
             Path("asked.txt").open("a").write(" ".join(map(str, row)) + "\\n")
             trouble = ("the engine is gone",) if options.system == "trouble" else ()
             return judgements.RunResult(
@@ -62,7 +63,7 @@ def test_a_run_that_holds_is_a_passing_test(site):
         """
     )
     site.runpytest("--chaos-seed", "5", "--strict-markers").assert_outcomes(passed=1)
-    seed, nodes, limit, _ = (site.path / "asked.txt").read_text().split()
+    seed, nodes, limit, *_ = (site.path / "asked.txt").read_text().split()
     assert (seed, nodes, limit) == ("5", "3", "20000000000")
 
 
@@ -82,6 +83,40 @@ def test_a_violation_shows_proof_commands_and_report(site):
         ]
     )
     assert not any("Traceback" in line for line in done.outlines)
+
+
+def test_the_command_that_runs_a_described_system_again_names_its_file_and_its_knobs(site):
+    site.makepyfile('def test_unsafe(chaos):\n    chaos("./mine.toml", settings={"quick": "a b"}).assert_valid()\n')
+    done = site.runpytest("--chaos-out", "kept")
+    done.assert_outcomes(failed=1)
+    done.stdout.fnmatch_lines(["run again    dethrone run mine.toml --seed 42 * --set 'quick=a b' --schedule */*.json"])
+
+
+def test_a_schedule_may_be_named_by_a_text_and_one_that_is_not_there_is_named(site):
+    (site.path / "x.toml").write_text("")
+    site.makepyfile(
+        """
+        import pytest
+
+        def test_text(chaos):
+            chaos("raft", schedule="x.toml").assert_valid()
+
+        def test_absent(chaos):
+            with pytest.raises(pytest.UsageError, match="names no file: y.toml"):
+                chaos("raft", schedule="y.toml")
+        """
+    )
+    site.runpytest().assert_outcomes(passed=2)
+    assert (site.path / "asked.txt").read_text().split()[-1] == "x.toml"
+
+
+def test_a_second_session_keeps_the_runs_of_the_first(site):
+    site.makepyfile('def test_safe(chaos):\n    chaos("raft").assert_valid()\n    chaos("raft", shared=True)\n')
+    for _ in range(2):
+        site.runpytest("--chaos-out", "kept").assert_outcomes(passed=1)
+    runs = [line.split()[3].split("/")[-2:] for line in (site.path / "asked.txt").read_text().splitlines()]
+    assert [number for _, number in runs] == ["run-1", "run-1", "run-2", "run-2"]
+    assert len({tuple(run) for run in runs}) == 4
 
 
 def test_trouble_of_the_harness_is_an_error_and_no_verdict(site):

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from dethrone.harness.core import registry
 from dethrone.harness.core.errors import ConfigError
-from dethrone.harness.core.hoststate import HEALTHY, ClockSkew, Strobe, healthy_cluster
+from dethrone.harness.core.hoststate import HEALTHY, ClockSkew, Strobe, flows_to_reset, healthy_cluster
 from dethrone.harness.core.rng import Rng
 from dethrone.harness.core.schedule import PlannedFault
 from dethrone.nemesis.faults import clock, kill, partition, pause, restart, stop
@@ -150,7 +150,7 @@ def test_overlapping_partitions_are_the_union_of_their_cuts(seed):
 
 def test_every_shape_is_drawn_in_a_good_mix():
     drawn = [partition.FAULT.draw(Rng(seed), nodes=5, hold_ns=HOLD, knobs={}).params["shape"] for seed in range(2000)]
-    shares = {name: drawn.count(name) / len(drawn) for name in partition.SHAPES}
+    shares = {name: drawn.count(name) / len(drawn) for name, shape in partition.SHAPES.items() if shape.weight}
     assert min(shares.values()) > 0.02
     assert max(shares.values()) < 0.3
 
@@ -160,3 +160,29 @@ def test_knobs_narrow_a_draw():
     assert (fault.params["shape"], fault.victims) == ("halves", "node:n1")
     with pytest.raises(ConfigError):
         kill.FAULT.draw(Rng(1), nodes=5, hold_ns=HOLD, knobs={"victim": "n1"})
+
+
+def test_a_way_to_cut_says_what_becomes_of_connections():
+    nodes, params = {"n1": HEALTHY, "n2": HEALTHY}, {"cuts": [["n1", "n2"]]}
+    new_only = partition.FAULT.apply(nodes, ("n1",), {**params, "way": "new-only"})["n2"]
+    assert (new_only.refuses, new_only.cuts) == (("n1",), ())
+    left = partition.FAULT.apply(nodes, ("n1",), {**params, "at_heal": "retransmit"})["n2"]
+    assert (flows_to_reset(left, HEALTHY), left.cuts) == ([], ("n1",))
+    plain = partition.FAULT.apply(nodes, ("n1",), params)["n2"]
+    assert flows_to_reset(plain, HEALTHY) == ["n1"]
+    assert flows_to_reset(plain.plus(left), HEALTHY) == ["n1"]
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"way": "new"},
+        {"at_heal": "wait"},
+        {"way": "reset", "at_heal": "retransmit"},
+        {"way": "new-only", "at_heal": "retransmit"},
+    ],
+)
+def test_a_way_to_cut_that_means_nothing_is_refused(params):
+    fault = PlannedFault(kind="partition", victims="leader", hold_ns=HOLD, params={"shape": "isolate", **params})
+    with pytest.raises(ConfigError):
+        partition.FAULT.check(fault, nodes=3)

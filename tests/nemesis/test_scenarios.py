@@ -9,6 +9,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from dethrone.harness.cli.run_options import system_of
+from dethrone.harness.cli.settings import Given
 from dethrone.harness.core import registry
 from dethrone.harness.core.clock import MS, SECOND
 from dethrone.harness.core.errors import ConfigError
@@ -30,7 +32,7 @@ SEEDS = 3
 
 def options(scenario, **more):
     return RunOptions(
-        system=scenario.system,
+        system=more.pop("system", None) or scenario.system or "raft",
         nodes=scenario.nodes,
         backend="sim",
         workload=scenario.workload,
@@ -94,6 +96,41 @@ def test_what_must_hold_is_judged_and_holds():
     assert "a was expected to hold" in as_expected(expected, [verdict("a", "unknown"), verdict("b", "pass")])[0]
     with pytest.raises(ValueError, match="must name the checkers that fail"):
         Expected(verdict="fail")
+
+
+def under(fate, fault=0):
+    row = {"fault": fault, "kind": "clock", "fate": fate, "why": "n1 led term 1", "after_ns": None}
+    figures = {"leader_under": [row]}
+    return Verdict(checker="failover", version="3", kind="metric", outcome="n/a", reason="r", metrics=figures)
+
+
+def test_where_nothing_may_be_touched_a_lost_leader_an_excused_finding_and_doubt_deviate():
+    expected = Expected(verdict="pass", untouched=True)
+    assert as_expected(expected, [under("kept"), verdict("a", "pass")]) == []
+    assert as_expected(expected, [under("lost")]) == ["fault 0 (clock): the leader was lost: n1 led term 1"]
+    assert "not shown (noise)" in as_expected(expected, [under("noise")])[0]
+    assert as_expected(expected, [verdict("a", "pass")]) == ["no fault was certainly in force"]
+    assert as_expected(expected, [under("kept"), verdict("a", "fail", excused="clocks")]) == ["a: x"]
+
+
+WALL = "wall-step-alone"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("clock", "lost"), [("monotonic", False), ("wall", True)])
+def test_timers_on_wall_clocks_show_under_steps_and_others_do_not(clock, lost, tmp_path):
+    scenario = SCENARIOS[WALL]
+    asked = options(scenario, system="dledger", seed=1, out=tmp_path)
+    result = run(msgspec.structs.replace(asked, settings={"clock": clock}), Silence())
+    deviations = as_expected(scenario.expected, result.judgement.verdicts)
+    assert any("the leader was lost" in line for line in deviations) == lost, deviations
+
+
+def test_a_scenario_for_any_system_needs_one_to_be_named():
+    given = {"scenario": Given(value=WALL, origin="flag")}
+    with pytest.raises(ConfigError, match="no system was named"):
+        system_of(None, given)
+    assert system_of("zab", given) == "zab"
 
 
 def test_an_unknown_scenario_is_told_with_the_nearest_one():

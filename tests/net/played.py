@@ -18,6 +18,7 @@ import msgspec
 from dethrone.harness.core.errors import HarnessError
 from dethrone.harness.core.events import AnyEvent, Traced
 from dethrone.harness.core.interfaces import Checker
+from dethrone.harness.core.log_marks import Remembering
 from dethrone.harness.core.machine import DiskImage, DiskOp, Fsync, Rename, Target, Unlink, Witness, Witnessed, Write
 from dethrone.harness.core.plan import Plan
 from dethrone.harness.core.verdict import Verdict
@@ -176,9 +177,13 @@ class _Witness:
         self.received = witness.received
         if hasattr(witness, "hears"):
             self.hears = witness.hears
+        if isinstance(witness, Remembering):
+            self.marks = witness.marks
 
     def booted(self, disk: DiskImage) -> list[Witnessed]:
         self._out.add("found", (self._now(), self._node, _image(disk)))
+        if isinstance(self._witness, Remembering):
+            self._witness.marks = self.marks
         return self._witness.booted(disk)
 
     def sent(self, to: str, body: Any) -> list[Witnessed]:

@@ -7,7 +7,11 @@ from hypothesis import strategies as st
 from dethrone.harness.core import events as ev
 from dethrone.harness.core.clock import Span
 from dethrone.harness.core.hoststate import ClockSkew, HostState, Strobe
+from dethrone.harness.core.shown import Recorder
 from dethrone.harness.report import words
+from dethrone.harness.report.proof_values import lacking
+from dethrone.harness.report.snippet import proving
+from tests.checkers.histories import Tale
 from tests.traced import traced
 
 JSON = st.recursive(
@@ -55,6 +59,29 @@ def test_a_return_names_what_was_asked(passing):
 )
 def test_a_host_state_in_words(state, text):
     assert words.state(state) == text
+
+
+def test_a_long_list_shows_both_its_ends_and_a_read_what_it_lacks():
+    tale = Tale().append(17).read([*range(100, 140)])
+    history = tale.end()
+    proof = [event.seq for event in history.events if isinstance(event, (ev.Invoke, ev.Return))]
+    (read,) = [event for event in history.of(ev.Return) if isinstance(event.value, list)]
+    lines = {seq: text for seq, _, text in proving(history, proof)}
+    assert lines[read.seq].endswith("[100, 101, 102, …, 137, 138, 139] (40 values), without 17")
+    assert [one for one in lines.values() if "without" in one] == [lines[read.seq]]
+    assert lacking(history, [read.seq]) == {}
+
+
+def test_a_recorded_read_says_what_it_lacks_too():
+    tale = Tale().append(17).append(18)
+    for shown in ([17], [17, 19, 20]):
+        recorder = Recorder("list")
+        op = tale.invoke("read", "k")
+        tale.back(op, "ok", recorder.record("k", shown))
+    history = tale.end()
+    proof = [event.seq for event in history.of(ev.Return)]
+    found = lacking(history, proof)
+    assert list(found.values()) == [[18], [18]]
 
 
 def test_moments_and_lists():

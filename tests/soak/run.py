@@ -6,7 +6,8 @@ Each trial is a run or a campaign of its own process with a state directory of i
 ``--load``. Whatever came of it, it is healed twice; then nothing may be left, and its history must read to the last
 event that it holds. One JSON line a trial stands in ``OUT/rows.jsonl``: called again with the same seed, a soak goes on
 behind it, and a trial that was cut short is healed and done anew. Directories are removed but for those of a FAIL and
-of whatever else is red. ``--chaos engine`` and ``--chaos spark`` must be asked for. Exit code 1: something was red.
+of whatever else is red. Objects of other programs must stay as they are. ``--chaos engine`` and ``--chaos spark`` must
+be asked for. Exit code 1: something was red.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from dethrone.harness.core.errors import HarnessError
 from dethrone.harness.core.history_files import Segment, read_history, segments
 from tests.load_generator import Load
 from tests.soak import harm, tally, trials
+from tests.soak.strangers import Strangers
 from tests.soak.tally import Row, Seen
 from tests.soak.trials import Trial
 
@@ -47,32 +49,45 @@ def main(words: Sequence[str] | None = None) -> int:
     out = options.out.resolve()
     out.mkdir(parents=True, exist_ok=True)
     _begin(out, seed=options.seed)
-    chosen = trials.CHAOS if options.chaos is None else tuple(options.chaos)
     rows = tally.read_rows(out / "rows.jsonl")
     end = time.monotonic() + 60 * options.minutes
-    number = len(rows)
-    while time.monotonic() < end and (options.trials is None or number < options.trials):
-        trial = trials.draw(
-            options.seed,
-            number,
-            systems=options.systems,
-            backends=options.backends,
-            chaos=chosen,
-            load_max=options.load,
-        )
-        row = carry_out(trial, out)
-        with (out / "rows.jsonl").open("ab") as file:
-            file.write(msgspec.json.encode(row) + b"\n")
-            file.flush()
-            os.fsync(file.fileno())
-        rows.append(row)
-        number += 1
-        print(f"{row.number:>4} {row.result:<19} {row.took_s:>6.0f} s  {row.what}  {', '.join(row.red)}", flush=True)
+    with Strangers(out / "stranger", image=_image()) as strangers:
+        print(f"watched, of other programs: {', '.join(strangers.watched)}", flush=True)
+        while time.monotonic() < end and (options.trials is None or len(rows) < options.trials):
+            rows.append(_row(options, out, len(rows), strangers))
     print(tally.told(rows))
     return 1 if any(row.red for row in rows) else 0
 
 
-def carry_out(trial: Trial, out: Path, *, command: Sequence[str] = DETHRONE) -> Row:
+def _row(options: argparse.Namespace, out: Path, number: int, strangers: Strangers) -> Row:
+    """The trial of this number, carried out and stored."""
+    trial = trials.draw(
+        options.seed,
+        number,
+        systems=options.systems,
+        backends=options.backends,
+        chaos=trials.CHAOS if options.chaos is None else tuple(options.chaos),
+        load_max=options.load,
+        spared_percent=options.spared,
+    )
+    row = carry_out(trial, out, strangers=strangers)
+    with (out / "rows.jsonl").open("ab") as file:
+        file.write(msgspec.json.encode(row) + b"\n")
+        file.flush()
+        os.fsync(file.fileno())
+    print(f"{row.number:>4} {row.result:<19} {row.took_s:>6.0f} s  {row.what}  {', '.join(row.red)}", flush=True)
+    return row
+
+
+def _image() -> str:
+    """Any image that is here, for a container that is not ours; "" without one."""
+    if shutil.which("docker") is None:
+        return ""
+    done = subprocess.run(["docker", "images", "-q"], capture_output=True, text=True, check=False)
+    return next(iter(done.stdout.split()), "")
+
+
+def carry_out(trial: Trial, out: Path, *, command: Sequence[str] = DETHRONE, strangers: Strangers | None = None) -> Row:
     """One trial, healed; its row."""
     place = out / f"trial-{trial.number}"
     state, run = place / "state", place / "run"
@@ -99,6 +114,7 @@ def carry_out(trial: Trial, out: Path, *, command: Sequence[str] = DETHRONE) -> 
         hung=hung,
         heals=heals,
         leftovers=(*(f"ledger {name}" for name in harm.runs_of(state)), *harm.left_on(runs), *_labelled(runs)),
+        touched=strangers.touched() if strangers else (),
         unreadable=_unreadable(run, trial),
     )
     red = tally.red(seen, chaos=trial.chaos)
@@ -204,8 +220,13 @@ def _said(path: Path) -> dict[str, Any]:
 
 
 def _reason(seen: Seen) -> str:
-    parts = [str(seen.said.get("reason", "")), *map(str, seen.said.get("trouble") or ()), *seen.leftovers]
-    return "; ".join(part for part in (*parts, seen.unreadable) if part)[:500]
+    parts = [
+        str(seen.said.get("reason", "")),
+        *map(str, seen.said.get("trouble") or ()),
+        *seen.leftovers,
+        *seen.touched,
+    ]
+    return "; ".join(str(part) for part in (*parts, seen.unreadable) if part)[:500]
 
 
 def _begin(out: Path, *, seed: int) -> None:
@@ -226,6 +247,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--load", type=int, default=8, help="the most load beside a trial")
     parser.add_argument("--systems", type=_names(trials.SYSTEMS), default=trials.SYSTEMS)
     parser.add_argument("--backends", type=_names(trials.BACKENDS), default=trials.BACKENDS)
+    parser.add_argument("--spared", type=int, default=trials.SPARED_PERCENT, help="percent of trials without harm")
     known = (*trials.CHAOS, *trials.ASKED_FOR)
     parser.add_argument(
         "--chaos", type=_names(known), help=f"none, or of {', '.join(known)} [default: all but engine, spark]"

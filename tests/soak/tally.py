@@ -30,6 +30,8 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
     """The harm was really done."""
     hung: bool = False
     leftovers: tuple[str, ...] = ()
+    touched: tuple[str, ...] = ()
+    """What is not ours, and not as it was."""
     unreadable: str = ""
     heals: tuple[int, ...] = ()
     """Exit codes of ``dethrone heal``."""
@@ -80,6 +82,8 @@ def red(seen: Seen, *, chaos: str) -> tuple[str, ...]:
         out.append("green over trouble")
     if seen.leftovers:
         out.append("leftovers")
+    if seen.touched:
+        out.append("touched what is not ours")
     if seen.unreadable:
         out.append("unreadable history")
     if any(seen.heals):

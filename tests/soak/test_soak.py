@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.soak import harm, run, tally, trials
+from tests.soak.strangers import GROUPS, Strangers
 from tests.soak.tally import Seen
 
 
@@ -67,6 +68,7 @@ def doubtful(*, noise: bool) -> dict:
         (Seen(code=64), "refused", ()),
         (Seen(code=-15, hung=True, struck=True), "hung", ("hung",)),
         (Seen(code=-9, struck=True, leftovers=("x",)), "killed", ("leftovers",)),
+        (Seen(code=-9, struck=True, touched=("x",)), "killed", ("touched what is not ours",)),
         (Seen(code=-9, struck=True, unreadable="torn"), "killed", ("unreadable history",)),
         (Seen(code=-9, struck=True, heals=(0, 3)), "killed", ("heal failed",)),
     ],
@@ -149,6 +151,31 @@ def test_a_harness_that_is_killed_leaves_nothing_and_a_readable_history(tmp_path
     assert row.red == ()
     assert row.result in {"killed", "PASS", "UNKNOWN by evidence"}
     assert not (tmp_path / "trial-0").exists(), "what is not red is not kept"
+
+
+@pytest.mark.namespaces
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+@pytest.mark.parametrize("harm_done", ["process", "chain", "namespace", "mount", "group"])
+def test_what_is_done_to_a_thing_of_another_program_is_noticed(tmp_path, harm_done):
+    strangers = Strangers(tmp_path / "stranger")
+    with strangers:
+        assert harm_done in strangers.watched
+        assert strangers.touched() == ()
+        name = strangers.name
+        group = next(root for root in GROUPS if (root / name).exists()) / name
+        ways = {
+            "process": ["pkill", "-STOP", "-P", str(os.getpid()), "sleep"],
+            "chain": ["iptables", "-F", name.upper()],
+            "namespace": ["ip", "netns", "exec", name, "iptables", "-F"],
+            "mount": ["umount", str(tmp_path / "stranger")],
+            "group": ["rmdir", str(group)],
+        }
+        subprocess.run(ways[harm_done], check=True)
+        (one,) = strangers.touched()
+        assert one.startswith(f"{harm_done} of another program")
+    left = subprocess.run(["ip", "netns", "list"], capture_output=True, text=True, check=True).stdout
+    assert name not in left
+    assert not group.exists()
 
 
 def test_a_trial_that_hangs_is_ended_and_counted(tmp_path):

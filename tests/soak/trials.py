@@ -23,7 +23,10 @@ CHAOS = ("kill-harness", "kill-agent", "full-disk", "no-descriptors", "no-memory
 """What is done to the harness unless ``--chaos`` says otherwise; ``engine`` and ``spark`` only if it names them."""
 
 ASKED_FOR = ("engine", "spark")
-KINDS = ("partition", "kill", "pause", "restart", "clock")
+KINDS = (
+    *("partition", "link", "hold", "kill", "pause", "restart", "stop", "clock"),
+    *("disk", "powerloss", "damage", "wipe"),
+)
 TIME_LIMITS_S = (40, 60, 90)
 SPARED_PERCENT = 40
 """So many trials are left alone: they are what must pass, or say why not."""
@@ -79,10 +82,11 @@ def draw(
     backends: Sequence[str] = BACKENDS,
     chaos: Sequence[str] = CHAOS,
     load_max: int = 8,
+    spared_percent: int = SPARED_PERCENT,
 ) -> Trial:
     """Trial ``number`` of the soak with this seed."""
     rng = Rng(seed).stream(f"trial-{number}")
-    harm = "" if not chaos or rng.stream("spared").chance(SPARED_PERCENT, 100) else rng.stream("harm").choice(chaos)
+    harm = "" if not chaos or rng.stream("spared").chance(spared_percent, 100) else rng.stream("harm").choice(chaos)
     backend = rng.stream("backend").choice(backends)
     campaign = harm in {"kill-worker", "spark"}
     if campaign:

@@ -25,7 +25,8 @@ from dethrone.clusters.agent.host.commands import Commands, Deed, deeds
 from dethrone.clusters.agent.host.common import SECOND, Refused, now_ns
 from dethrone.clusters.agent.host.damage import DAMAGES
 from dethrone.clusters.agent.host.disks import DISK_WOES
-from dethrone.clusters.agent.host.firewall import CUT, RESET, Firewall, Rule
+from dethrone.clusters.agent.host.firewall import CUT, NEW, RESET, Firewall, Rule
+from dethrone.clusters.agent.host.messages import NodeMessages, packets_only
 from dethrone.clusters.agent.host.node import NodeProcess, Seen
 from dethrone.clusters.agent.host.probes import Probes
 from dethrone.clusters.agent.host.processes import SIGNAL_LIMIT_S, switches
@@ -108,6 +109,7 @@ class HostKeeper:
         """The state that was wanted last."""
         self._powerless = False
         """Whether what was not synced is lost already, since the process is down."""
+        self._messages = NodeMessages()
         self._still = -1
         """How often the process had been scheduled when it was frozen."""
 
@@ -143,6 +145,8 @@ class HostKeeper:
             parts.append(part)
             if step == "rules" and (want["links"] or self._qualities.used):
                 parts.append(self._shape(want, verify=verify))
+        if self._link_socket and (want["links"] or self._messages.used):
+            parts.append(self._shape_messages(want))
         parts += self._vacuous(want, steps)
         wrong = [part.why for part in parts if not part.ok]
         detail = {part.name: part.told() for part in parts}
@@ -162,10 +166,11 @@ class HostKeeper:
     def _lapsed(self, want: Mapping[str, Any]) -> list[str]:
         """Why faults that are about to end are no longer in force."""
         last, node, out = self._last, self._node, []
-        if set(last["cuts"]) - set(want["cuts"]):
+        if any(set(last[what]) - set(want[what]) for what in ("cuts", "refuses")):
             out += [why for why, _ in (rules.check() for rules in self._rules.families()) if why]
         if {link["src"] for link in last["links"]} - {link["src"] for link in want["links"]}:
             out += self._qualities.lapsed()
+            out += filter(None, [self._messages.lapsed(node.incarnation) if node.running else ""])
         if self._commands.held:
             try:
                 out += self._commands.lapsed(self._deeds(want))
@@ -235,11 +240,12 @@ class HostKeeper:
         return part.end(ok=ok, why=why, **found)
 
     def _cut(self, part: Part, want: Mapping[str, Any], *, verify: bool) -> None:
-        ways = self._ways(sorted(want["cuts"]))
+        ways = self._ways(sorted({*want["cuts"], *want["refuses"]}))
         problems = self._unknown(ways)
         rules = []
         for src, addresses in ways.items():
-            kinds = (RESET, CUT) if src in want["resets"] else (CUT,)
+            kinds: tuple[str, ...] = (RESET, CUT) if src in want["resets"] else (CUT,)
+            kinds = kinds if src in want["cuts"] else (NEW,)
             rules += [Rule(src, address, does) for address in addresses for does in kinds]
         took, why, detail = self._rules.apply(rules, verify=verify)
         if not took:
@@ -260,8 +266,28 @@ class HostKeeper:
         links = [link for link in want["links"] if link["src"] not in want["cuts"]]
         ways = self._ways(sorted(link["src"] for link in links))
         problems = self._unknown(ways)
+        links = packets_only(links) if self._link_socket else links
         took, why, detail = self._qualities.apply(links, ways, verify=verify)
         return part.end(ok=took and not problems, why="; ".join(filter(None, [*problems, why])), **detail)
+
+    @property
+    def _link_socket(self) -> str:
+        """Where the node takes what is to become of messages; "": packets suffer it."""
+        return str((self._node.spec or {}).get("link_socket") or "")
+
+    def _shape_messages(self, want: Mapping[str, Any]) -> Part:
+        """Ask the node; one that does not run, or is frozen, handles no messages, and is asked when it does."""
+        part = Part("messages")
+        if not self._node.running:
+            self._messages.forget()
+            return part.end(deferred="no process runs")
+        if want["frozen"]:
+            return part.end(deferred="the process is frozen")
+        alive = lambda: self._node.running  # noqa: E731
+        try:
+            return part.end(**self._messages.apply(self._link_socket, want["links"], self._node.incarnation, alive))
+        except Refused as refused:
+            return part.end(ok=False, why=f"messages: {refused}")
 
     def _lose_power(self, part: Part, *, torn: bool) -> None:
         """Once while it is down: what the process had written by its end, and not synced, is lost."""

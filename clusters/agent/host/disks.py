@@ -23,8 +23,16 @@ from dethrone.clusters.agent.host.common import SECOND, Refused, now_ns
 from dethrone.clusters.agent.host.mounts import is_ours, mounted, unmount_ours
 from dethrone.clusters.agent.host.processes import Child, Processes
 
-DISK_WOES = {"full": {"write": errno.ENOSPC}, "eio": {"write": errno.EIO, "sync": errno.EIO}, "slow": {}}
-"""Kind of a trouble → which operations fail, and with what."""
+DISK_WOES = {
+    "full": {"write": errno.ENOSPC},
+    "readonly": {"write": errno.EROFS},
+    "eio": {"write": errno.EIO, "sync": errno.EIO},
+    "slow": {},
+}
+"""Kind of a trouble → which operations fail, and with what, unless it names some (``of``)."""
+DISK_ACCESSES = {"reads": "read", "writes": "write", "syncs": "sync"}
+DISK_TRIES = 20
+"""How many of ours are tried for each that must fail, where only a share does: the node's own count, too."""
 DISK_PROBE = ".dethrone-probe"
 DISK_LIMIT_S = 20.0
 """How long a helper may take to mount, to answer and to end: a loss of power writes back what is to be left."""
@@ -92,11 +100,11 @@ class NodeDisk:
         """Make the disk fail as the trouble says, or make it well; what a file of ours suffered. Raises Refused."""
         if trouble is None and self._woes is None:
             return {}
-        fails = {} if trouble is None else DISK_WOES[trouble["kind"]]
-        latency_ns = 0 if trouble is None else trouble["latency_ns"]
-        self._woes = trouble
-        counted = self._order(do="woes", fails=fails, share_ppm=1_000_000, latency_ns=latency_ns)
-        return {**counted, **self._probe(trouble)}
+        fails = _fails(trouble)
+        latency_ns, percent = (0, 100) if trouble is None else (trouble["latency_ns"], trouble["percent"])
+        before, self._woes = self._woes, trouble
+        counted = self._order(do="woes", fails=fails, share_ppm=10_000 * percent, latency_ns=latency_ns)
+        return {**counted, **self._probe(trouble, next(iter(fails or _fails(before)), "write"))}
 
     def lapsed(self) -> str:
         """Why the disk is no longer as it was made; "" if it is."""
@@ -194,22 +202,16 @@ class NodeDisk:
 
     # --- the proof ------------------------------------------------------------------------------------------------
 
-    def _probe(self, trouble: Mapping[str, Any] | None) -> dict[str, Any]:
-        """What a new file of ours suffers there now; raises Refused if that is not the trouble."""
+    def _probe(self, trouble: Mapping[str, Any] | None, access: str) -> dict[str, Any]:
+        """What an access of ours suffers there now; raises Refused if that is not the trouble."""
         kind = None if trouble is None else trouble["kind"]
-        path = os.path.join(self._directory, DISK_PROBE)
+        percent = 100 if trouble is None else trouble["percent"]
         code = 0
-        try:
-            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600))
-        except OSError as error:
-            code = error.errno or errno.EIO
-        finally:
-            with contextlib.suppress(OSError):
-                os.unlink(path)
-        wanted = 0 if kind is None else DISK_WOES[kind].get("write", 0)
-        if code != wanted:
-            said = os.strerror(code) if code else "worked"
-            raise Refused(f"a new file {said}, which is not what a disk that is {kind or 'well'} does")
+        for _ in range(1 if percent == 100 else DISK_TRIES * 100 // percent):
+            code = code or self._access(access)
+        if code != _fails(trouble).get(access, 0):
+            said = os.strerror(code) if code else "no error"
+            raise Refused(f"a {access} gave {said}, which is not what a disk that is {kind or 'well'} does")
         found: dict[str, Any] = {"probe": errno.errorcode[code] if code else "written"}
         if trouble is not None and kind == "slow":
             least_ns = min(trouble["latency_ns"], SLOW_PROBE_NS)
@@ -217,6 +219,31 @@ class NodeDisk:
             if found["sync_ns"] < least_ns:
                 raise Refused(f"a sync took {found['sync_ns']} ns, less than {least_ns}")
         return found
+
+    def _access(self, access: str) -> int:
+        """Write or read a file of ours, or sync the directory; the number of the error, 0 without one."""
+        path, flags = os.path.join(self._directory, DISK_PROBE), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
+        if access == "sync":  # what is synced comes back with a loss of power: no file of ours is
+            path, flags = self._directory, os.O_RDONLY | os.O_DIRECTORY
+        fd = -1
+        try:
+            fd = os.open(path, flags | os.O_CLOEXEC, 0o600)
+            if access == "sync":
+                os.fsync(fd)
+            else:
+                os.pwrite(fd, b"probe", 0)
+            if access == "read":
+                os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)  # else the kernel answers from its cache
+                os.pread(fd, 5, 0)
+        except OSError as error:
+            return error.errno or errno.EIO
+        finally:
+            if fd >= 0:
+                os.close(fd)
+            if access != "sync":
+                with contextlib.suppress(OSError):
+                    os.unlink(path)
+        return 0
 
     def _timed_sync(self, least_ns: int) -> int:
         """How long a sync of the directory takes, awaited for a little longer than ``least_ns``."""
@@ -235,6 +262,14 @@ class NodeDisk:
         threading.Thread(target=sync, name="probe-sync", daemon=True).start()
         done.wait(least_ns / SECOND * 1.2)
         return now_ns() - began
+
+
+def _fails(trouble: Mapping[str, Any] | None) -> dict[str, int]:
+    """Operation → the number of its error."""
+    if trouble is None:
+        return {}
+    named = DISK_ACCESSES.get(trouble["of"])
+    return dict(DISK_WOES[trouble["kind"]]) if named is None else {named: errno.EIO}
 
 
 def helper_argv() -> list[str]:

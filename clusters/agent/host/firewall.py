@@ -33,6 +33,9 @@ CUT = "-j DROP"
 """What a rule does to packets, as ``iptables-save`` prints it after their source."""
 RESET = "-p tcp -j REJECT --reject-with tcp-reset"
 """The sender's connection ends at its next packet (iptables-extensions(8), REJECT)."""
+NEW = "-p tcp -m tcp --tcp-flags FIN,SYN,RST,ACK SYN -j DROP"
+"""No new connection is made. Its first packet is known by its flags, so the kernel need not track connections, which
+takes those that it has not seen begin for new."""
 
 
 class Rule(NamedTuple):

@@ -151,9 +151,20 @@ class NodeProcess:
             if entry is not None:
                 entry.join()
         self.child, self.wanted = child, True
+        self._note_start(number)
         self._news.add("started", before, now_ns(), {"pid": child.pid, "incarnation": number, "asked": True})
         started.set()
         self.remember()
+
+    def _note_start(self, number: int) -> None:
+        """Note next to the log where in it this incarnation begins: a mark in it might be taken for the node's."""
+        path = "" if self.spec is None else self.spec["log_path"]
+        with contextlib.suppress(OSError, Refused):
+            starts = open_log(f"{path}.starts", self.confined)
+            try:
+                os.write(starts, f"{number} {self._logged_from}\n".encode())
+            finally:
+                os.close(starts)
 
     def _exited(self, child: Child, incarnation: int) -> None:
         self._clock.ended(child.pid)

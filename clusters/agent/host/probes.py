@@ -217,27 +217,33 @@ def flows_to(addresses: Sequence[str]) -> list[str]:
     return ["( " + " or ".join(f"dst {address}" for address in spelled) + " )"]
 
 
+def flows_in(output: bytes) -> set[tuple[bytes, bytes]]:
+    """The flows that ``ss -H -t -n`` lists, as (address and port here, address and port there)."""
+    rows = (line.split() for line in output.splitlines())
+    return {(row[-2], row[-1]) for row in rows if len(row) >= 4}
+
+
 def reset_flows(processes: Processes, addresses: Sequence[str]) -> dict[str, Any]:
-    """Reset established TCP flows with ``ss -K``; ``worked`` says whether fewer are left."""
+    """Reset established TCP flows with ``ss -K``; ``worked`` says whether fewer of them are left.
+
+    Flows are known by the ports of both ends: a program that connects again at once has new ones.
+    """
     if not addresses:
         return {"worked": True, "before": 0, "after": 0}
     states = ["state", "connected", "exclude", "time-wait"]
     show = ["ss", "-H", "-t", "-n", *states, *flows_to(addresses)]
     kill = ["ss", "-K", "-H", "-t", "-n", *states, *flows_to(addresses)]
 
-    def count(output: bytes) -> int:
-        return sum(1 for line in output.splitlines() if line.strip())
-
     code, out, err = processes.tool(show)
     if code != 0:
         return {"worked": False, "why": "ss: " + err.decode("utf-8", "replace").strip()[:200]}
-    before = count(out)
-    if before == 0:
+    before = flows_in(out)
+    if not before:
         return {"worked": True, "before": 0, "after": 0}
     code, _, err = processes.tool(kill)
     after_code, out, _ = processes.tool(show)
-    after = count(out) if after_code == 0 else before
-    answer: dict[str, Any] = {"worked": code == 0 and after < before, "before": before, "after": after}
+    left = before & flows_in(out) if after_code == 0 else before
+    answer: dict[str, Any] = {"worked": code == 0 and left < before, "before": len(before), "after": len(left)}
     if not answer["worked"]:
         answer["why"] = (
             err.decode("utf-8", "replace").strip()[:200]

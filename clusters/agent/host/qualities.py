@@ -198,7 +198,7 @@ class Qualities:
             if any(link[name] for name in SHAPES)
         }
         with self._lock:
-            detail: dict[str, Any] = {"engine": ENGINE}
+            detail: dict[str, Any] = {"engine": ENGINE} if wanted or self._links else {}
             try:
                 self._links = wanted
                 took, why = self._shape(verify=verify) if wanted else self._release()

@@ -53,10 +53,14 @@ def texts_of(raw: Any, what: str) -> list[str]:
     return list(raw)
 
 
+NETWORK = ("cuts", "resets", "lingers", "refuses")
+"""What a state says of packets from other hosts, as lists of their names. The agent has no use for ``lingers``."""
+
+
 def clean_state(raw: Any) -> dict[str, Any]:
     """A desired state with every field present and checked. Raises Refused for anything else."""
     raw = object_of(raw, "want")
-    unknown = set(raw) - {"cuts", "resets", "links", "down", "frozen", "clock", "disk", "cpu_percent", "troubles"}
+    unknown = set(raw) - {*NETWORK, "links", "down", "frozen", "clock", "disk", "cpu_percent", "troubles"}
     if unknown:
         raise Refused(f"unknown in want: {', '.join(sorted(unknown))[:200]}")
     down = raw.get("down")
@@ -89,8 +93,7 @@ def clean_state(raw: Any) -> dict[str, Any]:
             "mono_rate_ppm": integer_of(given, "mono_rate_ppm", low=-999_999, high=9_000_000),
         }
     return {
-        "cuts": texts_of(raw.get("cuts") or [], "cuts"),
-        "resets": texts_of(raw.get("resets") or [], "resets"),
+        **{name: texts_of(raw.get(name) or [], name) for name in NETWORK},
         "links": links,
         "down": down,
         "frozen": raw.get("frozen", False),
@@ -113,6 +116,8 @@ def _clean_disk(raw: Any) -> dict[str, Any] | None:
         "latency_ns": integer_of(given, "latency_ns", low=0, high=86400 * SECOND),
         "path": text_of(given, "path") if given.get("path") else "",
         "age": age,
+        "of": text_of(given, "of") if given.get("of") else "",
+        "percent": integer_of(given, "percent", low=1, high=100) if given.get("percent") else 100,
     }
 
 
@@ -163,7 +168,7 @@ def clean_start(raw: Any) -> dict[str, Any]:
         raise Refused("argv is empty")
     env = dict(object_of(command.get("env") or {}, "env"))
     texts_of(list(env.values()), "env")
-    for key in ("trace_path", "clock_socket", "fatal_path"):
+    for key in ("trace_path", "clock_socket", "link_socket", "fatal_path"):
         if raw.get(key) is not None:
             text_of(raw, key)
     user = command.get("user")
@@ -181,6 +186,7 @@ def clean_start(raw: Any) -> dict[str, Any]:
         "log_path": text_of(raw, "log_path"),
         "data_dir": text_of(raw, "data_dir"),
         "clock_socket": raw.get("clock_socket"),
+        "link_socket": raw.get("link_socket"),
         "faketime": raw.get("faketime") is True,
         "fails": raw.get("fails") is True,
         "keeps_copies": raw.get("keeps_copies") is True,

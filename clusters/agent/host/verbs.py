@@ -32,6 +32,7 @@ from dethrone.clusters.agent.host.disks import NodeDisk, helper_argv
 from dethrone.clusters.agent.host.firewall import Firewall, Rules, Spared
 from dethrone.clusters.agent.host.gauge import Gauge
 from dethrone.clusters.agent.host.healing import heal_alone
+from dethrone.clusters.agent.host.knocks import knock
 from dethrone.clusters.agent.host.news import News
 from dethrone.clusters.agent.host.node import NodeProcess
 from dethrone.clusters.agent.host.noise import Canary, Totals
@@ -135,6 +136,7 @@ class Host:
             "unshaped": ("state", lambda _: {"why": self.qualities.unavailable()}),
             "send_burst": ("probe", self._send_burst),
             "read_burst": ("probe", self._read_burst),
+            "knock": ("measure", lambda request: knock(self.probes, request)),
             "measure": ("measure", self._measure),
             "adopt": ("state", self._adopt),
             "prepare": ("state", self._prepare),

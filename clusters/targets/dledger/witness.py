@@ -52,7 +52,7 @@ class DledgerWitness(DiskWatch[TermState]):
         file = self.file.found(disk)
         state = self.file.now or TermState(-1)
         self.stored("replaced", state)
-        return [self.found(file, state.term + 1, state.voted_for), *self.log.booted(disk)]
+        return [self.found(file, state.term + 1, state.voted_for), *self.log.booted(disk, self.marks)]
 
     def sent(self, to: str, body: Any) -> list[Witnessed]:
         """This message is about to leave."""

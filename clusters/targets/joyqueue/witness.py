@@ -29,6 +29,7 @@ from dethrone.clusters.targets.joyqueue.messages import (
 )
 from dethrone.clusters.targets.joyqueue.storage import LOG, METADATA, Stored, label_of, read_metadata
 from dethrone.clusters.targets.kit.witness import ElectionWatch, RecordLogWatch, StateFileWatch, log_parser
+from dethrone.harness.core.log_marks import LogMarks
 from dethrone.harness.core.machine import DiskImage, DiskOp, Rename, Witnessed
 
 OPEN_MAX = 1024
@@ -64,6 +65,7 @@ class JoyQueueWitness:
 
     def __init__(self, node: str) -> None:
         self._node = node
+        self.marks = LogMarks()
         self._forget()
 
     def _forget(self) -> None:
@@ -78,9 +80,13 @@ class JoyQueueWitness:
 
     def _group(self, name: str) -> _Group:
         found = self._groups.get(name)
-        if found is None:
-            found = self._groups[name] = _Group(self._node, name)
-        return found
+        return self._begins(name, {})[0] if found is None else found
+
+    def _begins(self, name: str, disk: DiskImage) -> tuple[_Group, list[Witnessed]]:
+        """A group that this life did not know, and what its log on disk shows."""
+        group = self._groups[name] = _Group(self._node, name)
+        seen = group.log.booted(disk, self.marks)
+        return group, seen if group.log.path in disk else []
 
     # --- the disk -------------------------------------------------------------------------------------------------
 
@@ -89,10 +95,8 @@ class JoyQueueWitness:
         self._forget()
         out: list[Witnessed] = []
         for name in sorted({path.rpartition("/")[0] for path in disk}):
-            group = self._group(name)
-            out.append(group.finds(disk))
-            if group.log.path in disk:
-                out += group.log.booted(disk)
+            group, seen = self._begins(name, disk)
+            out += [group.finds(disk), *seen]
         return out
 
     def synced(self, ops: tuple[DiskOp, ...]) -> list[Witnessed]:

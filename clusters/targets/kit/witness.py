@@ -11,12 +11,11 @@ from collections.abc import Callable, Sequence
 from typing import Any, Generic, Literal, TypeVar
 
 from dethrone.clusters.targets.kit.files import Unreadable, digest, split_log
+from dethrone.harness.core.log_marks import Entry, LogMarks, Marks
 from dethrone.harness.core.machine import DiskImage, DiskOp, Fsync, Rename, Unlink, Witnessed, Write
 
 S = TypeVar("S")
 
-Entry = tuple[int, int, str]
-"""Index, term, hash."""
 Parsed = tuple[Sequence[Entry], Sequence[int], Sequence[Witnessed]]
 """What log records hold: [index, term, hash] each, where each ends in these bytes, and what else they show."""
 Parse = Callable[[bytes, int, int], Parsed]
@@ -45,6 +44,8 @@ def log_parser(path: str, *, first: int) -> Parse:
 class RecordLogWatch:
     """Records that were appended to one file, and cut from it. After damage it reports nothing more of this life.
 
+    A new life reports how many records are as ``marks`` say that earlier lives showed them, and shows those behind.
+
     ``scratch``: the temporary file that takes the log's place where the log is replaced as a whole.
     """
 
@@ -54,19 +55,32 @@ class RecordLogWatch:
         self._temporary = b""
         self._ends: list[int] = []
         self._entries: list[Entry] = []
+        self._marks = Marks()
         self._damaged = False
 
-    def booted(self, disk: DiskImage) -> list[Witnessed]:
+    def booted(self, disk: DiskImage, marks: LogMarks) -> list[Witnessed]:
         """A new incarnation: what the file holds, and that nothing follows it."""
         content = disk.get(self.path, b"")
-        seen = [] if isinstance(content, str) else self._appended(content, 0)
+        more = [] if isinstance(content, str) else self._took(content, 0)
         self._damaged |= isinstance(content, str)
-        return [] if self._damaged else [self._cut(), *seen]
+        if self._damaged:
+            return []
+        entries = self._entries
+        self._marks = marks.of(self.path)
+        kept, known = self._marks.found(entries)
+        seen = [self._cut()]
+        if kept:
+            last = {"count": kept, "hash": f"{known:016x}"}
+            seen.insert(0, self._says("log_kept", entries[kept - 1][1], last))
+        if kept < len(entries):
+            seen.append(self._says("log_append", entries[-1][1], {"from": kept + 1, "entries": entries[kept:]}))
+        return [*seen, *more]
 
     def carried(self, op: DiskOp) -> list[Witnessed]:
         """This operation is done."""
         if isinstance(op, Unlink):
-            self._ends, self._entries = [], []
+            self._ends.clear()
+            self._entries.clear()
             return [self._cut()]
         if self._damaged or isinstance(op, Fsync):
             return []
@@ -93,29 +107,38 @@ class RecordLogWatch:
         """What both logs hold stays."""
         before = self._entries
         self._ends, self._entries = [], []
-        self._appended(content, 0)
-        now = self._entries
+        self._took(content, 0)
+        now = self._marks.entries = self._entries
         same = next((at for at, (old, new) in enumerate(zip(before, now, strict=False)) if old != new), None)
         kept = min(len(before), len(now)) if same is None else same
+        self._marks.cut(kept)
         seen = [self._says("log_truncate", 0, {"from": kept + 1})] if kept < len(before) else []
         more = {"from": kept + 1, "entries": now[kept:]}
         return [*seen, self._says("log_append", now[-1][1], more)] if kept < len(now) else seen
 
     def _cut(self) -> Witnessed:
+        self._marks.cut(len(self._ends))
         return self._says("log_truncate", 0, {"from": len(self._ends) + 1})
 
     def _appended(self, data: bytes, at: int) -> list[Witnessed]:
+        first = len(self._ends) + 1
+        more = self._took(data, at)
+        entries = self._entries[first - 1 :]
+        if not entries:
+            return []
+        return [self._says("log_append", entries[-1][1], {"from": first, "entries": entries}), *more]
+
+    def _took(self, data: bytes, at: int) -> Sequence[Witnessed]:
+        """Store what these bytes hold. What they show besides entries."""
         first = len(self._ends) + 1
         try:
             entries, ends, more = self._parse(data, first, self._entries[-1][1] if self._entries else 0)
         except Unreadable:
             self._damaged = True
-            return []
-        if not entries:
-            return []
+            return ()
         self._ends += [at + end for end in ends]
         self._entries += entries
-        return [self._says("log_append", entries[-1][1], {"from": first, "entries": list(entries)}), *more]
+        return more
 
 
 class StateFileWatch(Generic[S]):
@@ -168,6 +191,7 @@ class ElectionWatch:
     def __init__(self, node: str, says: Says = says_plainly) -> None:
         self.node = node
         self.says = says
+        self.marks = LogMarks()
         self.forget()
 
     def forget(self) -> None:

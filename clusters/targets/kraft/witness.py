@@ -59,7 +59,7 @@ class KraftWitness(DiskWatch[QuorumState]):
     def booted(self, disk: DiskImage) -> list[Witnessed]:
         """A new incarnation: the log that its disk holds. Its state is ``persisted`` once the node synced it again."""
         self.forget()
-        return [self._found(disk), *self.log.booted(disk)]
+        return [self._found(disk), *self.log.booted(disk, self.marks)]
 
     def _found(self, disk: DiskImage) -> Witnessed:
         """The file as it lies there, regardless of how the node reads it."""

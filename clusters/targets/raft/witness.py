@@ -58,7 +58,7 @@ class RaftWitness(DiskWatch[HardState]):
         self.forget()
         file = self.file.found(disk)
         state = self.file.now or HardState()
-        return [self.found(file, state.term, state.voted_for), *self.log.booted(disk)]
+        return [self.found(file, state.term, state.voted_for), *self.log.booted(disk, self.marks)]
 
     def sent(self, to: str, body: Any) -> list[Witnessed]:
         """This message is about to leave."""

@@ -43,7 +43,7 @@ class ZabWitness(ElectionWatch):
         self.forget()
         accepted = StateFileWatch(ACCEPTED, partial(epoch_in, path=ACCEPTED))
         file = accepted.found(disk)
-        return [self.says("found", accepted.now or 0, {"file": file}), *self._log.booted(disk)]
+        return [self.says("found", accepted.now or 0, {"file": file}), *self._log.booted(disk, self.marks)]
 
     def sent(self, to: str, body: Any) -> list[Witnessed]:
         """This message is about to leave."""

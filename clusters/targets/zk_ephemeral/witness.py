@@ -27,6 +27,7 @@ from dethrone.clusters.targets.kit.witness import Parsed, RecordLogWatch
 from dethrone.clusters.targets.zk_ephemeral import messages as m
 from dethrone.clusters.targets.zk_ephemeral.log import LOG
 from dethrone.clusters.targets.zk_ephemeral.tree import TREE, load
+from dethrone.harness.core.log_marks import LogMarks
 from dethrone.harness.core.machine import DiskImage, DiskOp, Rename, Witnessed
 
 _ENCODE = msgspec.json.Encoder().encode
@@ -37,12 +38,14 @@ class LogWitness:
     """The log of one broker; what decides its elections is seen by those that derive from this."""
 
     def __init__(self) -> None:
+        self.marks = LogMarks()
         self._log = RecordLogWatch(LOG, _parse)
 
     def booted(self, disk: DiskImage) -> list[Witnessed]:
         """A new incarnation: the log that its disk holds."""
         self._log = RecordLogWatch(LOG, _parse)
-        return self._log.booted(disk) if LOG in disk else []
+        seen = self._log.booted(disk, self.marks)
+        return seen if LOG in disk else []
 
     def sent(self, to: str, body: Any) -> list[Witnessed]:
         """Nothing that is sent decides anything."""

@@ -17,19 +17,23 @@ from dethrone.harness.core.interfaces.backend import (
     Lending,
     NodeStart,
     Owned,
+    Probing,
     ShapedHost,
 )
 from dethrone.harness.core.interfaces.checker import Checker, Demanding, Incremental, Model, Searching, Unmet, Watcher
 from dethrone.harness.core.interfaces.faults import FaultTraits, Shown, Who, declarations, declared, traits_of
 from dethrone.harness.core.interfaces.nemesis import (
+    Brisk,
     ClusterView,
     Condition,
+    Enumerating,
     Fault,
     Informed,
     Obliging,
     Occurrence,
     Strategy,
     Thorough,
+    Zoning,
 )
 from dethrone.harness.core.interfaces.system import (
     IN_A_CONTAINER,
@@ -52,11 +56,13 @@ from dethrone.harness.core.interfaces.system import (
     RunDefaults,
     Scalable,
     Secretive,
+    Shaping,
     StatusCall,
     System,
     Telling,
     TraceLine,
     Unpreloaded,
+    Zoned,
 )
 from dethrone.harness.core.interfaces.workload import Generator, OpPlan, Workload
 
@@ -67,6 +73,7 @@ __all__ = [
     "Available",
     "Backend",
     "BackendTraits",
+    "Brisk",
     "Checker",
     "Client",
     "ClusterView",
@@ -77,6 +84,7 @@ __all__ = [
     "DeploySpec",
     "Described",
     "Electorate",
+    "Enumerating",
     "Evidence",
     "Fault",
     "FaultTraits",
@@ -101,6 +109,7 @@ __all__ = [
     "Owned",
     "Paced",
     "Places",
+    "Probing",
     "Profiled",
     "Reading",
     "Rerunnable",
@@ -109,6 +118,7 @@ __all__ = [
     "Searching",
     "Secretive",
     "ShapedHost",
+    "Shaping",
     "Shown",
     "StatusCall",
     "Strategy",
@@ -122,6 +132,8 @@ __all__ = [
     "Who",
     "Workload",
     "Yes",
+    "Zoned",
+    "Zoning",
     "declarations",
     "declared",
     "traits_of",

@@ -63,6 +63,7 @@ class NodeStart(msgspec.Struct, frozen=True, kw_only=True):
 
     The agent replaces the text ``{incarnation}`` in argv and env. ``faketime``: preload libfaketime at offset 0; where
     it is not, clocks are skewed in the vDSO of the process.
+    ``link_socket``: a unix socket where the process takes what is to become of its peers' messages, or None.
     ``clock_socket``: a unix socket where the process reports its own clocks (``{"mono_ns", "wall_ns"}``), or None.
     The directories of ``data_dir``, ``log_path`` and ``run_dir`` become the node's own.
     ``fatal``: plain texts; a line that contains one is reported. They are looked for in ``fatal_path``, or in the
@@ -77,6 +78,7 @@ class NodeStart(msgspec.Struct, frozen=True, kw_only=True):
     log_path: str
     data_dir: str
     clock_socket: str | None = None
+    link_socket: str | None = None
     faketime: bool = False
     run_dir: str | None = None
     fatal: tuple[str, ...] = ()
@@ -178,6 +180,14 @@ class ShapedHost(Protocol):
         """Try it: why it cannot be changed, or ""."""
 
 
+@runtime_checkable
+class Probing(Protocol):
+    """A backend that can try what its hosts are capable of."""
+
+    def probe(self) -> Mapping[str, Available]:
+        """What ``Fault.needs`` may name → whether a host had it that was started for a moment, and is gone."""
+
+
 USUAL_CAPABILITIES = frozenset({"iptables", "signals", "faketime", "vdso", "files", "commands", "links"})
 """What faults may need on hosts of our own. ``vdso``: clocks of any program, where ``faketime`` needs one with libc."""
 
@@ -186,11 +196,13 @@ class Lending(msgspec.Struct, frozen=True, kw_only=True):
     """How a user names hosts that are his.
 
     ``lent``: the backend of the hosts in a file, or named one by one; nothing is connected. Raises ConfigError for a
-    file or word that is wrong. ``usable``: the names of the hosts that a run may use, in their order.
+    file or word that is wrong. ``usable``: the names of the hosts that a run may use, in their order. ``zones``: name →
+    zone, of the hosts that have one.
     """
 
     lent: Callable[[Path | None, Sequence[str]], Backend]
     usable: Callable[[], tuple[str, ...]]
+    zones: Mapping[str, str] = {}
 
 
 class BackendTraits(msgspec.Struct, frozen=True, kw_only=True):

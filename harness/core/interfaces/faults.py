@@ -98,7 +98,8 @@ def traits_of(fault: Any) -> FaultTraits:
 
 def declared(kind: str) -> FaultTraits:
     """What the kind of this name declares; the cautious default if it is not installed."""
-    return declarations().get(kind, UNDECLARED)
+    filed = registry.plugged(registry.FAULTS)
+    return traits_of(filed[kind]) if kind in filed else declarations().get(kind, UNDECLARED)
 
 
 def declarations() -> Mapping[str, FaultTraits]:

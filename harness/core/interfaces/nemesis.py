@@ -45,6 +45,7 @@ class ClusterView(msgspec.Struct, frozen=True, kw_only=True):
     ``leader``: the node that leads in the highest term and answered so within the last second, else None.
     ``occurrence``: what triggered the fault that is being resolved, if something did. ``hit``: named faults of the run
     so far → whom they hit. ``voters``: who counts for quorums and may follow, in the order of ``nodes``; empty: all.
+    ``zones``: node → its zone, where nodes have zones.
     """
 
     nodes: tuple[str, ...]
@@ -55,6 +56,7 @@ class ClusterView(msgspec.Struct, frozen=True, kw_only=True):
     occurrence: Occurrence | None = None
     hit: Mapping[str, tuple[str, ...]] = {}
     voters: tuple[str, ...] = ()
+    zones: Mapping[str, str] = {}
 
 
 class Fault(Protocol):
@@ -145,8 +147,36 @@ class Informed(Protocol):
 
 
 @runtime_checkable
+class Enumerating(Protocol):
+    """A strategy that plays a list in parts, one a run, instead of drawing: what it plays depends on the seed only by
+    the part. Its runs owe nothing besides, and end with the schedule."""
+
+    kinds: frozenset[str]
+    """The kinds of faults in its list."""
+
+    def part(self, number: int) -> Strategy:
+        """The strategy for the run of this seed: parts follow each other, and come again after the last one."""
+
+
+@runtime_checkable
+class Zoning(Protocol):
+    """A strategy that draws faults of whole zones, where nodes have zones."""
+
+    def zoned(self, zones: Mapping[str, str]) -> Strategy:
+        """The strategy for nodes in these zones. ``zones``: node → label."""
+
+
+@runtime_checkable
 class Thorough(Protocol):
     """A strategy that can put having each fault kind at least once before everything else."""
 
     def thorough(self) -> Strategy:
         """The strategy that does."""
+
+
+@runtime_checkable
+class Brisk(Protocol):
+    """A strategy that can keep the gaps between faults short even where faults have to last long."""
+
+    def brisk(self, gap_most_ns: Ns) -> Strategy:
+        """The strategy that leaves at most this from health to the next fault."""

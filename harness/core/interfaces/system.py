@@ -154,6 +154,8 @@ class RunDefaults(msgspec.Struct, frozen=True, kw_only=True):
     faults: tuple[str, ...] = ("partition", "kill", "pause")
     workload: str = "log"
     nemesis_interval_ns: Ns = 5_000_000_000
+    gap_ns_max: Ns | None = None
+    """The longest gap from health to the next fault, where no interval was asked for and the strategy is ``Brisk``."""
     time_limit_ns: Ns = 60_000_000_000
     settings: Mapping[str, str] = {}
     stop_at_first_failure: bool = False
@@ -222,6 +224,14 @@ class System(Protocol):
 
 
 @runtime_checkable
+class Zoned(Protocol):
+    """A system whose description says in which zone each node is."""
+
+    def zones(self, nodes: Sequence[str]) -> Mapping[str, str]:
+        """Node → the label of its zone; empty: it says nothing."""
+
+
+@runtime_checkable
 class Electorate(Protocol):
     """A system in which not every node votes, from the start. Without it, all nodes do."""
 
@@ -246,6 +256,14 @@ class Unpreloaded(Protocol):
 
     def unpreloaded(self) -> str:
         """Why: they have no libc, or do not report their clocks."""
+
+
+@runtime_checkable
+class Shaping(Protocol):
+    """A system whose nodes double, reorder and hold back messages themselves: TCP hides what packets suffer."""
+
+    def link_socket(self, node: NodeSpec) -> str:
+        """The unix socket where a node takes that; see ``clusters.node.linksock``."""
 
 
 @runtime_checkable

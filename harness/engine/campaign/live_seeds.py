@@ -1,8 +1,9 @@
 """A campaign on real hosts: its seeds one after another, or side by side, as many at once as the machine bears.
 
-Guarantees: a run that is ``unknown`` only because of noise of the hosts is repeated with its seed, ``NOISE_REPEATS``
-times at most, and then alone; side by side each run is a process of its own, with networks, ports and state of its own;
-fewer run at once as soon as noise appears (``Admission``). Out of scope: the rows' file (``row_file``).
+Guarantees: a run that is ``unknown`` only because of noise of the hosts, or in trouble next to others, is repeated with
+its seed, ``NOISE_REPEATS`` times at most, and then alone; side by side each run is a process of its own, with networks,
+ports and state of its own; fewer run at once as soon as noise appears (``Admission``). Out of scope: the rows' file
+(``row_file``).
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from dethrone.harness.engine.campaign.admission import Admission
 from dethrone.harness.engine.campaign.row import CampaignRow
 from dethrone.harness.engine.campaign.virtual_seeds import findings
 from dethrone.harness.engine.campaign.worker_processes import workers
-from dethrone.harness.engine.run.exit_status import EXIT_INTERRUPTED
+from dethrone.harness.engine.run.exit_status import EXIT_INTERRUPTED, EXIT_TROUBLE
 from dethrone.harness.engine.run.judgement import RunResult
 from dethrone.harness.engine.run.listener import Listener, Silence
 from dethrone.harness.engine.run.options import RunOptions
@@ -77,11 +78,13 @@ def side_by_side(
                 if finished.interrupted:
                     raise KeyboardInterrupt
                 row = finished.row
-                if admission.ended(one, by_noise=row.by_noise, noise_percent=row.noise_percent):
+                crowded = at_once > 1 and row.exit_code == EXIT_TROUBLE
+                if admission.ended(one, by_noise=row.by_noise or crowded, noise_percent=row.noise_percent):
                     say(f"seed {one.seed}: the hosts were noisy; at most {admission.width} runs at once from now on")
-                if finished.spoiled and one.number < NOISE_REPEATS:
+                if (finished.spoiled or crowded) and one.number < NOISE_REPEATS:
                     admission.again(Attempt(one.seed, one.number + 1))
-                    say(f"seed {one.seed}: unknown because of a noisy host; repeating it alone with the same seed")
+                    why = f"trouble next to {at_once - 1} others" if crowded else "unknown because of a noisy host"
+                    say(f"seed {one.seed}: {why}; repeating it alone with the same seed")
                 else:
                     yield msgspec.structs.replace(row, at_once=at_once)
 
@@ -120,5 +123,6 @@ def _row(result: RunResult, *, repeats: int) -> CampaignRow:
         repeats=repeats,
         by_noise=_spoiled(result),
         excused=judgement.excused if judgement else 0,
+        cuts=(judgement.cuts if judgement else ()) or msgspec.UNSET,
         noise_percent=judgement.noise_percent if judgement else 0.0,
     )

@@ -69,7 +69,7 @@ def told(options: RunOptions, *, version: str) -> dict[str, str]:
     plain: Mapping[str, Any] = msgspec.to_builtins(options, enc_hook=str)
     found = {"dethrone": version}
     for field, value in plain.items():
-        if field in _FREE or value is None:
+        if field in _FREE or value is None or (field == "zones" and not value):
             continue
         if field in _FILES:
             found[field] = _content(Path(value))

@@ -5,7 +5,8 @@ Guarantees: a row of an earlier version still reads. Out of scope: the file that
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import msgspec
 
@@ -33,6 +34,8 @@ class CampaignRow(msgspec.Struct, frozen=True, kw_only=True):
     by_noise: bool = False
     """``unknown`` because of noise of the hosts alone: not for want of evidence."""
     excused: int = 0
+    cuts: Sequence[Mapping[str, Any]] | msgspec.UnsetType = msgspec.UNSET
+    """What each cut did, where the run played a list of them."""
     noise_percent: float = 0.0
     """The share of the run that was charged to noise of the hosts."""
     at_once: int = 1

@@ -11,8 +11,10 @@ from __future__ import annotations
 import itertools
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
+
+import msgspec
 
 from dethrone.harness.core.clock import SECOND, Ns
 from dethrone.harness.core.errors import HarnessError
@@ -24,9 +26,10 @@ from dethrone.harness.core.known_findings import read as read_known
 from dethrone.harness.engine.campaign.row import CampaignRow, Progress
 from dethrone.harness.engine.campaign.row_file import Tally
 from dethrone.harness.engine.campaign.worker_processes import workers
+from dethrone.harness.engine.run.code_names import chosen_checkers
 from dethrone.harness.engine.run.exit_status import EXIT_TROUBLE, exit_code
 from dethrone.harness.engine.run.garbage_collection import swept
-from dethrone.harness.engine.run.judge import acknowledged, load_checkers, watching
+from dethrone.harness.engine.run.judge import acknowledged, watching
 from dethrone.harness.engine.run.judgement import Judgement
 from dethrone.harness.engine.run.lifecycle import today
 from dethrone.harness.engine.run.options import RunOptions
@@ -62,12 +65,12 @@ def rows_of(options: RunOptions, seeds: Iterable[int], *, jobs: int) -> Iterator
 
 def rehearse_seeds(options: RunOptions, seeds: Sequence[int]) -> list[CampaignRow]:
     """The rows of these seeds, in this process."""
-    checkers = load_checkers()
+    checkers = chosen_checkers(options.checkers)
     known = () if options.known is None else read_known(options.known)
     return [_row(options, seed, checkers, known) for seed in swept(seeds)]
 
 
-def _row(options: RunOptions, seed: int, checkers: dict[str, Checker], known: Sequence[Known]) -> CampaignRow:
+def _row(options: RunOptions, seed: int, checkers: Mapping[str, Checker], known: Sequence[Known]) -> CampaignRow:
     began = time.monotonic_ns()
     try:
         drafted = draft(options, seed=seed)
@@ -104,6 +107,7 @@ def _row(options: RunOptions, seed: int, checkers: dict[str, Checker], known: Se
         findings=findings(judgement)[:20],
         reason=judgement.reason,
         excused=judgement.excused,
+        cuts=judgement.cuts or msgspec.UNSET,
     )
 
 

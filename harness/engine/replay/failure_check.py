@@ -14,7 +14,8 @@ import msgspec
 from dethrone.harness.core.interfaces import Checker
 from dethrone.harness.core.schedule import Schedule
 from dethrone.harness.engine.replay.failure_rate import room_for
-from dethrone.harness.engine.run.judge import load_checkers, watchers
+from dethrone.harness.engine.run.code_names import chosen_checkers
+from dethrone.harness.engine.run.judge import watchers
 from dethrone.harness.engine.run.options import RunOptions
 from dethrone.harness.engine.run.planning import Draft, draft
 from dethrone.harness.engine.run.rehearsal import Rehearsed, rehearse_draft, with_schedule
@@ -29,7 +30,9 @@ class StillFails:
     def __init__(self, options: RunOptions, wanted: tuple[str, ...]) -> None:
         self._options = options
         self._draft = draft(options, seed=options.seed or 0)
-        self._checkers = {name: checker for name, checker in load_checkers().items() if name in wanted}
+        self._checkers = {
+            name: checker for name, checker in chosen_checkers(options.checkers).items() if name in wanted
+        }
 
     def __call__(self, schedule: Schedule) -> bool:
         """One run decides: the same schedule gives the same history."""

@@ -17,7 +17,7 @@ from dethrone.harness.core import registry, store
 from dethrone.harness.core.clock import SECOND, Ns
 from dethrone.harness.core.schedule import OnEvent, Schedule, Step, When
 from dethrone.harness.core.world import VirtualBackend
-from dethrone.harness.engine.run.judge import load_checkers
+from dethrone.harness.engine.run.code_names import chosen_checkers
 from dethrone.harness.engine.run.judgement import RunResult
 from dethrone.harness.engine.run.listener import Silence
 from dethrone.harness.engine.run.options import RunOptions
@@ -68,7 +68,7 @@ def fails_often(
     ``all_of_them``: runs that cannot change the answer are run, too, for the rate. Only those checkers judge, and a run
     ends with their first certain finding.
     """
-    checkers = {name: checker for name, checker in load_checkers().items() if name in wanted}
+    checkers = {name: checker for name, checker in chosen_checkers(options.checkers).items() if name in wanted}
     rate = Rate(0, 0)
     with tempfile.TemporaryDirectory(prefix="dethrone-trials-") as folder:
         file = Path(folder, store.PLANNED)

@@ -6,6 +6,7 @@ it. Out of scope: running (``dethrone.harness.commands.replay``, ``dethrone.harn
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -39,9 +40,9 @@ def backend_of(run_dir: Path, place: Place) -> str:
     return place.backend or stored_at(run_dir, place).options.backend
 
 
-def failed_in(run_dir: Path) -> tuple[str, ...]:
-    """The checkers that fail the stored run."""
-    judgement, _, _ = check_path(run_dir)
+def failed_in(run_dir: Path, checkers: Sequence[str] = ()) -> tuple[str, ...]:
+    """The checkers that fail the stored run. ``checkers``: those that it was judged by, if it is trusted."""
+    judgement, _, _ = check_path(run_dir, checkers=checkers)
     return tuple(sorted(v.checker for v in judgement.verdicts if v.outcome == "fail"))
 
 

@@ -60,8 +60,10 @@ def shrink(schedule: Schedule, fails: Callable[[Schedule], bool], *, tries_max: 
     asker = _Asker(fails, tries_max)
     best = [schedule]
 
+    amiss = _dangling(schedule)
+
     def keep(candidate: Schedule | None) -> bool:
-        if candidate is None or not asker(candidate):
+        if candidate is None or not _dangling(candidate) <= amiss or not asker(candidate):
             return False
         best[0] = candidate
         return True
@@ -171,10 +173,10 @@ def _fewer_victims(best: list[Schedule], keep: Keep) -> None:
 def _fewer_names(best: list[Schedule], keep: Keep) -> None:
     """A name that no other fault speaks of says nothing to a reader."""
     for number, step in enumerate(best[0].steps):
-        words = " ".join([fault.victims for fault in step.faults] + [str(t.where) for t in best[0].triggers])
-        needed = {fault.needs_fault for fault in step.faults}
+        needed = {fault.needs_fault for fault in step.faults} | _selected(step)
+        needed |= {str(trigger.where.get("fault", "")) for trigger in best[0].triggers}
         for index, fault in enumerate(step.faults):
-            if fault.name and fault.name not in needed and fault.name not in words:
+            if fault.name and fault.name not in needed:
                 keep(_with_fault(best[0], number, index, name=""))
 
 
@@ -235,12 +237,23 @@ def _with_faults(schedule: Schedule, number: int, faults: tuple[PlannedFault, ..
         made = Step(faults=faults, gap_ns=step.gap_ns, when=step.when)
     except ValueError:
         return None
-    names = {fault.name for fault in faults if fault.name}
-    for fault in faults:
-        kind, _, rest = fault.victims.partition(":")
-        if kind in {"hit-by", "spared-by"} and not set(rest.split(",")) <= names:
-            return None
     return _with_step(schedule, number, made)
+
+
+def _dangling(schedule: Schedule) -> set[str]:
+    """Names that selectors and triggers speak of, and that no fault has: of selectors, no fault of the same step."""
+    every = {fault.name for step in schedule.steps for fault in step.faults}
+    out = {str(trigger.where["fault"]) for trigger in schedule.triggers if "fault" in trigger.where} - every
+    for step in schedule.steps:
+        out |= _selected(step) - {fault.name for fault in step.faults}
+    return out
+
+
+def _selected(step: Step) -> set[str]:
+    """Names of faults that the selectors of this step speak of, those of its triggers too."""
+    texts = [*(fault.victims for fault in step.faults), *(trigger.by for trigger in step.triggers)]
+    selectors = (text.partition(":") for text in texts)
+    return {name for kind, _, rest in selectors if kind in {"hit-by", "spared-by"} for name in rest.split(",")}
 
 
 def _with_fault(schedule: Schedule, number: int, index: int, **changes: Ns | str) -> Schedule | None:

@@ -2,7 +2,8 @@
 
 Guarantees: a host that does not answer costs its files and one line of trouble, nothing else. The copied size is
 bounded: of a larger file only the end is copied, and ``cut.txt`` next to it says what is missing; the last free space
-of the disk stays free. The history is out of scope.
+of the disk stays free. In a copied log a line of ours marks where each incarnation of the node begins. The history is
+out of scope.
 """
 
 from __future__ import annotations
@@ -28,6 +29,9 @@ FILE_BYTES_MAX = 64 << 20
 NODE_BYTES_MAX = 160 << 20
 FILES_MAX = 100
 CUT = "cut.txt"
+STARTS = ".starts"
+"""The ending of the file in which an agent notes where in the log each incarnation begins: ``NUMBER OFFSET`` lines."""
+OFFSET_DIGITS_MAX = 18
 
 
 class Collected(msgspec.Struct, frozen=True):
@@ -89,6 +93,7 @@ def _collect_one(
             left -= len(content)
             if len(content) == most:
                 cut.append(f"{node.name}: {path}: only the last {most >> 20} MiB were copied")
+        _mark_starts(target / "node.log", target / f"node.log{STARTS}", whole=not cut)
         if len(paths) > FILES_MAX:
             cut.append(f"{node.name}: {len(paths) - FILES_MAX} of {len(paths)} files were not copied")
         if cut:
@@ -96,6 +101,21 @@ def _collect_one(
     except (HarnessError, OSError) as error:
         return f"the files of {node.name} could not be collected: {error}", cut
     return "", cut
+
+
+def _mark_starts(log: Path, starts: Path, *, whole: bool) -> None:
+    """Mark the incarnations in a copied log. One of which only the end was copied has no known offsets."""
+    if not whole or not log.is_file() or not starts.is_file():
+        return
+    content, out, done = log.read_bytes(), [], 0
+    for line in starts.read_bytes().splitlines():
+        number, _, offset = line.partition(b" ")
+        at = int(offset) if offset.isdigit() and len(offset) <= OFFSET_DIGITS_MAX else -1
+        if number.isdigit() and done <= at <= len(content):
+            broken = b"" if at == 0 or content[at - 1 : at] == b"\n" else b"\n"
+            out += [content[done:at], broken, b"=== incarnation " + number + b" starts ===\n"]
+            done = at
+    log.write_bytes(b"".join([*out, content[done:]]))
 
 
 def _paths(system: System, host: Host, node: NodeSpec) -> list[str]:

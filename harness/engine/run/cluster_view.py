@@ -19,11 +19,19 @@ class ViewKeeper:
     """Last answers of each node.
 
     ``voters``: who must know the leader for all to be well; others need only answer. ``led``: False where no leader is
-    owed: then answers are enough.
+    owed: then answers are enough. ``zones``: node → its zone.
     """
 
-    def __init__(self, nodes: tuple[str, ...], *, voters: tuple[str, ...] | None = None, led: bool = True) -> None:
+    def __init__(
+        self,
+        nodes: tuple[str, ...],
+        *,
+        voters: tuple[str, ...] | None = None,
+        led: bool = True,
+        zones: Mapping[str, str] | None = None,
+    ) -> None:
         self.nodes = nodes
+        self.zones = zones or {}
         self.voters = nodes if voters is None else voters
         self.led = led
         self.state: dict[str, HostState] = dict.fromkeys(nodes, HEALTHY)
@@ -66,7 +74,15 @@ class ViewKeeper:
             terms[node] = last[1].term
             roles[node] = "leader" if node == leader else last[1].role.lower()
         state = {node: state.suffered for node, state in self.state.items()}
-        return ClusterView(nodes=self.nodes, leader=leader, roles=roles, terms=terms, state=state, voters=self.voters)
+        return ClusterView(
+            nodes=self.nodes,
+            leader=leader,
+            roles=roles,
+            terms=terms,
+            state=state,
+            voters=self.voters,
+            zones=self.zones,
+        )
 
     def answering(self, now: Ns) -> tuple[str, ...]:
         """Nodes with a fresh answer."""

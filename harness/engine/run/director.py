@@ -66,7 +66,9 @@ class Director:
         self._left: list[Step] = []
         rng = Rng(draft.plan.seed)
         nodes = draft.plan.nodes
-        self.keeper = ViewKeeper(nodes, voters=self.plan.voters, led=bool(self.plan.promise.tiers))
+        self.keeper = ViewKeeper(
+            nodes, voters=self.plan.voters, led=bool(self.plan.promise.tiers), zones=self.plan.zones
+        )
         self._nemesis = NemesisDriver(
             draft.plan.schedule,
             faults=draft.faults,

@@ -1,15 +1,18 @@
 """Whose files a run executes: those that the user names himself, never those that a run directory or a scenario names.
 
 A run directory may come from another person, and so may a settings file in the directory where a command is started.
-The files that it names would be imported, started or connected to with the user's rights: the file of a variant, the
-description of a system, an image, other people's hosts. Guarantees: pure; a refusal names each of them. Out of scope:
-the user's command line, plug-ins that he installed, and whether a file is his own (``dethrone.harness.core.owned``).
+The files that it names would be imported, started or connected to with the user's rights: the file of a variant, a
+fault, a workload, a strategy or a checker, the description of a system, an image, other people's hosts.
+
+Guarantees: pure; a refusal names each of them. Out of scope: the user's command line, plug-ins that he installed, and
+whether a file is his own (``dethrone.harness.core.owned``).
 """
 
 from __future__ import annotations
 
 from dethrone.harness.core import registry
 from dethrone.harness.core.errors import ConfigError
+from dethrone.harness.engine.run.code_names import code_in
 from dethrone.harness.engine.run.options import RunOptions
 
 TRUST = "--trust"
@@ -22,6 +25,7 @@ def named_by(options: RunOptions, *, hosts_given: bool = False) -> list[str]:
         found.append(f"the system {options.system}")
     if options.variant is not None and registry.is_code(options.variant):
         found.append(f"the variant {options.variant}")
+    found += [f"the {kind} {path}" for kind, path in code_in(options)]
     if options.base is not None:
         found.append(f"the image {options.base}")
     if options.hosts is not None and not hosts_given:

@@ -22,6 +22,7 @@ from dethrone.harness.core.known_findings import Known, why_known
 from dethrone.harness.core.plan import Plan
 from dethrone.harness.core.signature import signature_of
 from dethrone.harness.core.verdict import Finding, Verdict, exempted, merge
+from dethrone.harness.engine.run.code_names import chosen_checkers, limited
 from dethrone.harness.engine.run.headline import headline
 from dethrone.harness.engine.run.judgement import JSON_SCHEMA, Judgement
 
@@ -48,9 +49,17 @@ def watching(checkers: Mapping[str, Checker], plan: Plan) -> list[Watcher]:
 
 
 def judge(
-    history: History, plan: Plan, checkers: Mapping[str, Checker] | None = None, *, told: Told | None = None
+    history: History,
+    plan: Plan,
+    checkers: Mapping[str, Checker] | None = None,
+    *,
+    told: Told | None = None,
+    limited: bool = False,
 ) -> Judgement:
-    """The verdicts of all checkers and what they come to. ``told`` how far it is: ``events``, then ``checkers``."""
+    """The verdicts of all checkers and what they come to. ``told`` how far it is: ``events``, then ``checkers``.
+
+    ``limited``: the user chose these checkers, so one of any kind that holds is enough to pass.
+    """
     checkers = load_checkers() if checkers is None else checkers
     prepare(history, plan, checkers, told)
     found: list[Verdict] = []
@@ -60,6 +69,8 @@ def judge(
         found.append(signed(_judge_one(name, checkers[name], history, plan), history, plan))
     verdicts = tuple(found)
     outcome = merge(verdicts)
+    if limited and outcome == "unknown" and {one.outcome for one in verdicts} - {"n/a"} == {"pass"}:
+        outcome = "pass"
     damage = history.damage
     if outcome == "pass" and not history.complete:
         outcome = "unknown"
@@ -171,11 +182,12 @@ def _only_noise(outcome: str, verdicts: Iterable[Verdict]) -> bool:
 
 
 def check_path(
-    path: Path, *, memory_bytes_max: int | None = None, told: Told | None = None
+    path: Path, *, checkers: Sequence[str] = (), memory_bytes_max: int | None = None, told: Told | None = None
 ) -> tuple[Judgement, Plan | None, History | None]:
     """Judge a run directory, or a history file with ``plan.json`` next to it. HistoryError: nothing to judge.
 
-    ``memory_bytes_max``: of checkers that search [default: what each is content with]; ``told``: as of ``judge``.
+    ``checkers``: see ``code_names``. ``memory_bytes_max``: of checkers that search [default: what each is content
+    with]; ``told``: as of ``judge``.
     """
     found = history_at(path)
     directory = run_of(found)
@@ -195,12 +207,12 @@ def check_path(
             where=str(directory),
             cause=f"the plan says {plan.system} seed {plan.seed}, the history {begin.system} seed {begin.seed}",
         )
-    checkers = load_checkers()
+    judges = chosen_checkers(checkers)
     if memory_bytes_max is not None:
-        checkers = {
-            name: one.within(memory_bytes_max) if isinstance(one, Searching) else one for name, one in checkers.items()
+        judges = {
+            name: one.within(memory_bytes_max) if isinstance(one, Searching) else one for name, one in judges.items()
         }
-    return judge(history, plan, checkers, told=told), plan, history
+    return judge(history, plan, judges, told=told, limited=limited(checkers)), plan, history
 
 
 class StoredVerdict(msgspec.Struct, frozen=True, kw_only=True):

@@ -43,6 +43,21 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True):
         noise = [verdict.evidence.get("noise") for verdict in self.verdicts if verdict.checker == "coverage"]
         return max((float(one["excused_percent"]) for one in noise if isinstance(one, Mapping)), default=0.0)
 
+    @property
+    def cuts(self) -> tuple[Mapping[str, Any], ...]:
+        """What each cut did, as the checker ``failover`` says, where the run played a list of them."""
+        return self._figures("cuts")
+
+    @property
+    def recoveries(self) -> tuple[Mapping[str, Any], ...]:
+        """How long network and protocol took after the heal of each cut, as the checker ``failover`` says."""
+        return self._figures("recoveries")
+
+    def _figures(self, name: str) -> tuple[Mapping[str, Any], ...]:
+        figures = next((verdict.metrics for verdict in self.verdicts if verdict.checker == "failover"), {})
+        found = figures.get(name, ())
+        return tuple(row for row in found if isinstance(row, Mapping)) if isinstance(found, list | tuple) else ()
+
 
 class RunResult(msgspec.Struct, frozen=True, kw_only=True):
     """The result of a run. ``judgement`` is None when there was nothing to judge. ``exit_code``: see below."""

@@ -30,6 +30,7 @@ from dethrone.harness.core.interfaces import Checker
 from dethrone.harness.core.known_findings import read as read_known
 from dethrone.harness.core.plan import Plan, presentable
 from dethrone.harness.core.secrets import hidden
+from dethrone.harness.engine.run.code_names import limited
 from dethrone.harness.engine.run.continuation import unmet_by
 from dethrone.harness.engine.run.director import Director
 from dethrone.harness.engine.run.exit_status import exit_code
@@ -84,7 +85,7 @@ class Course:
         """Judge the history."""
         history = read_history(self.run_dir / store.HISTORY)
         self.figures["events"] = len(history)
-        judgement = judge(history, self.plan, self.checkers)
+        judgement = judge(history, self.plan, self.checkers, limited=limited(self.options.checkers))
         self.judgement = acknowledged(judgement, self.known, system=self.plan.system, day=today())
         write_verdict(self.run_dir, self.judgement, system=self.plan.system, seed=self.plan.seed)
 

@@ -48,6 +48,8 @@ def _node_view(keeper: ViewKeeper, node: str, role: str, now: Ns) -> NodeView:
     faults = []
     if state.cuts:
         faults.append("cut from " + ",".join(state.cuts))
+    if state.refuses:
+        faults.append("no new connections from " + ",".join(state.refuses))
     if state.down:
         faults.append(f"down ({state.down})")
     if state.frozen:

@@ -17,7 +17,7 @@ import msgspec
 from dethrone.harness.core import world as w
 from dethrone.harness.core.clock import Ns, Span
 from dethrone.harness.core.errors import HarnessError
-from dethrone.harness.core.hoststate import HostState
+from dethrone.harness.core.hoststate import HostState, flows_to_reset
 from dethrone.harness.core.interfaces import (
     Backend,
     Client,
@@ -162,7 +162,7 @@ class LiveWorld:
     ) -> dict[str, Mapping[str, object]]:
         out: dict[str, Mapping[str, object]] = {}
         for name, want in wants.items():
-            healed = sorted(set(before[name].suffered.cuts) - set(want.suffered.cuts))
+            healed = flows_to_reset(before[name], want)
             if healed:
                 out[name] = dict(self._hosts[name].reset_flows(healed))
         return out

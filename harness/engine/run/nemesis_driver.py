@@ -386,6 +386,7 @@ class NemesisDriver:
             roles={victim: view.roles.get(victim, "unknown") for victim in victims},
             params=params,
             trigger=trigger,
+            zones=view.zones,
         )
         active = Active(realised, planned, hit if trigger is not None else None)
         wanted = self._want("begin", active, [*self._active, active])

@@ -18,13 +18,18 @@ from dethrone.harness.core.verdict import FailOn
 class RunOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Everything a user may say about one run; None means the system's default.
 
+    ``zones``: one label for each node, in their order.
+
     ``schedule``: a stored planned schedule to use instead of drawing one; ``scenario``: the schedule of the scenario of
     this name. ``fail_on``: what makes the exit code 1 or 2. ``stop_at_first_failure`` ends the run at the first certain
     safety finding. ``hosts``, ``host``: who lends hosts, a file and ``NAME=[USER@]ADDRESS[:PORT]`` words.
+
+    Faults, workload, strategy and checkers may be ``path/to/file.py:Name`` (``code_names``).
     """
 
     system: str
     nodes: int = 5
+    zones: tuple[str, ...] = ()
     backend: str = "docker"
     faults: tuple[str, ...] | None = None
     workload: str | None = None
@@ -47,6 +52,8 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     hosts: Path | None = None
     host: tuple[str, ...] = ()
     fail_on: FailOn = "unknown"
+    checkers: tuple[str, ...] = ()
+    """Checkers of files in addition to all that are installed; if others are named, only the named ones judge."""
     known: Path | None = None
     """A file of known findings (``dethrone.harness.core.known_findings``): they are shown and do not fail."""
     conclusive: bool = True

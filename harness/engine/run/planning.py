@@ -17,8 +17,10 @@ from dethrone.harness.core.clock import MS, SECOND, Ns
 from dethrone.harness.core.errors import ConfigError, MissingCapability
 from dethrone.harness.core.interfaces import (
     Backend,
+    Brisk,
     Condition,
     Electorate,
+    Enumerating,
     Fault,
     Informed,
     No,
@@ -31,6 +33,8 @@ from dethrone.harness.core.interfaces import (
     System,
     Unpreloaded,
     Workload,
+    Zoned,
+    Zoning,
     declared,
     traits_of,
 )
@@ -42,6 +46,8 @@ from dethrone.harness.core.schedule import Schedule
 from dethrone.harness.core.schedule_text import read_schedule
 from dethrone.harness.core.timescale import SCALE_MAX, longer, longer_promise, schedule_at, show_scale
 from dethrone.harness.core.world import VirtualBackend
+from dethrone.harness.core.zones import check_zones, zones_in_order
+from dethrone.harness.engine.run.code_names import settled
 from dethrone.harness.engine.run.continuation import Continuation, Continue
 from dethrone.harness.engine.run.options import RunOptions
 from dethrone.harness.engine.run.scenario_lookup import find
@@ -79,6 +85,7 @@ def node_names(count: int) -> tuple[str, ...]:
 
 def draft(options: RunOptions, *, seed: int) -> Draft:
     """The whole plan. Raises ConfigError for anything unknown, contradictory or too short to be worth running."""
+    options = settled(options)
     system: System = registry.load(registry.SYSTEMS, options.system)
     backend = lent_backend(options.backend, options.hosts, options.host)
     if options.unsafe_root and backend.traits.unsafe is not None:
@@ -96,12 +103,14 @@ def draft(options: RunOptions, *, seed: int) -> Draft:
     limit_ns = options.time_limit_ns if options.time_limit_ns is not None else defaults.time_limit_ns
     written = options.schedule is not None or options.scenario is not None
     usual = () if written else defaults.faults  # who wrote what happens needs nothing else to be possible
-    wanted = options.faults if options.faults is not None else usual
+    wanted = _kinds_played(options) or (options.faults if options.faults is not None else usual)
     faults = {kind: _fault(system, backend, kind) for kind in wanted}
     promise = _bearing(promise, faults)
+    zones = _zones(options, system, backend, nodes)
     schedule, more = _schedule(
         options,
         defaults,
+        zones=zones,
         system=system,
         backend=backend,
         faults=faults,
@@ -110,6 +119,7 @@ def draft(options: RunOptions, *, seed: int) -> Draft:
         limit_ns=limit_ns,
         seed=seed,
     )
+    check_zones(schedule, zones)
     kinds = {kind: _fault(system, backend, kind) for kind in sorted({*schedule.kinds, *faults})}
     promise = _bearing(promise, kinds)
     workload, workload_plan = _workload(options, defaults, system=system, promise=promise)
@@ -121,6 +131,7 @@ def draft(options: RunOptions, *, seed: int) -> Draft:
         variant=options.variant,
         nodes=nodes,
         voters=voters,
+        zones=zones,
         knobs=knobs,
         seed=seed,
         time_limit_ns=limit_ns,
@@ -136,7 +147,7 @@ def draft(options: RunOptions, *, seed: int) -> Draft:
         data_in=options.data_in or "disk",
         secrets=system.secret_knobs() if isinstance(system, Secretive) else (),
         settings=_unusual(system, knobs, profile=profile, asked=asked),
-        evidence=evidence(schedule, promise, drawn=options.schedule is None and options.scenario is None),
+        evidence=evidence(schedule, promise, drawn=not written and not _kinds_played(options)),
     )
     backend.traits.refuse(plan)
     if plan.data_in == "memory" and not backend.traits.memory_dir:
@@ -315,6 +326,7 @@ def _schedule(
     backend: Backend,
     faults: Mapping[str, Fault],
     promise: Promise,
+    zones: Mapping[str, str],
     outsiders: int,
     limit_ns: Ns,
     seed: int,
@@ -339,6 +351,13 @@ def _schedule(
             operations=workload.needs(),
             outsiders=outsiders,
         )
+    gap_ns_max = defaults.gap_ns_max if options.nemesis_interval_ns is None else None
+    if gap_ns_max is not None and isinstance(strategy, Brisk):
+        strategy = strategy.brisk(gap_ns_max)
+    if isinstance(strategy, Zoning) and zones:
+        strategy = strategy.zoned(zones)
+    if isinstance(strategy, Enumerating):
+        strategy = strategy.part(seed)
     hat = Hat(
         strategy=strategy,
         rng=Rng(seed).stream("nemesis"),
@@ -348,10 +367,11 @@ def _schedule(
         interval_ns=interval_ns,
         promise=promise,
     )
-    schedule = draw_each_kind(hat, demanded=bool(options.faults)) if options.conclusive else hat.draw()
+    played = bool(_kinds_played(options))
+    schedule = draw_each_kind(hat, demanded=bool(options.faults)) if options.conclusive and not played else hat.draw()
     _check_schedule(schedule, nodes=options.nodes)
     final = [kind for kind, fault in faults.items() if traits_of(fault).lasts == "for-good"]
-    if not options.conclusive or final or not all(promise.bears(kind, {}) for kind in faults):
+    if not options.conclusive or played or final or not all(promise.bears(kind, {}) for kind in faults):
         return msgspec.structs.replace(schedule, seed=seed), None
 
     def more() -> Continuation:
@@ -360,6 +380,31 @@ def _schedule(
         return Continuation(steps=steps, conditions=_load_conditions(triggers))
 
     return msgspec.structs.replace(schedule, seed=seed), more
+
+
+def _kinds_played(options: RunOptions) -> tuple[str, ...]:
+    """The kinds of faults of a strategy that plays a list; none: the strategy draws. ConfigError: others are wanted."""
+    if options.schedule is not None or options.scenario is not None or options.faults == ():
+        return ()
+    strategy: Strategy = registry.load(registry.STRATEGIES, options.strategy)
+    if not isinstance(strategy, Enumerating):
+        return ()
+    others = sorted(set(options.faults or ()) - strategy.kinds)
+    if others:
+        raise ConfigError(
+            f"the strategy {options.strategy!r} plays {', '.join(sorted(strategy.kinds))} and no {', '.join(others)}",
+            next_step="remove --faults, or choose another --strategy",
+        )
+    return tuple(sorted(strategy.kinds))
+
+
+def _zones(options: RunOptions, system: System, backend: Backend, nodes: tuple[str, ...]) -> dict[str, str]:
+    """Node → zone: as the user says, else as the file with the hosts does, else as the system's description does."""
+    if options.zones:
+        return zones_in_order(options.zones, nodes)
+    lending = backend.traits.lending
+    lent = {} if lending is None else {node: zone for node, zone in lending.zones.items() if node in nodes}
+    return lent or dict(system.zones(nodes) if isinstance(system, Zoned) else {})
 
 
 def _conditions(schedule: Schedule) -> dict[str, Condition]:

@@ -17,7 +17,7 @@ from dethrone.harness.core.interfaces.faults import declared
 from dethrone.harness.core.schedule import PlannedFault, RealisedFault, RealisedTrigger
 from dethrone.harness.engine.run.armed_triggers import Hit
 
-FAULT_EVIDENCE = ("name", "trigger", "engine")
+FAULT_EVIDENCE = ("name", "trigger", "engine", "zones")
 """What of ``Settled.evidence`` a history says with the fault; the rest is with the hosts."""
 
 
@@ -72,8 +72,9 @@ class RealisedFaults:
         roles: Mapping[str, str],
         params: Mapping[str, Any],
         trigger: RealisedTrigger | None,
+        zones: Mapping[str, str],
     ) -> RealisedFault:
-        """The next fault: it is to begin, and nothing is known of its effect yet."""
+        """The next fault: it is to begin, and nothing is known of its effect yet. ``zones``: node → its zone."""
         realised = RealisedFault(
             fault=len(self._faults),
             step=step,
@@ -85,6 +86,7 @@ class RealisedFaults:
             healed=False,
             name=planned.name,
             trigger=trigger,
+            zones=_whole_zones(victims, zones) or msgspec.UNSET,
         )
         self._faults.append(realised)
         return realised
@@ -129,7 +131,8 @@ class RealisedFaults:
             active.realised, begin=span, outcome=outcome, why=why, trigger=hit, engine=engine
         )
         self._replace(active.realised)
-        evidence = {**_evidence(active.planned.name, hit), **details, **({"engine": engine} if engine else {})}
+        known = {"engine": engine, "zones": active.realised.zones}
+        evidence = {**_evidence(active.planned.name, hit), **details, **{key: it for key, it in known.items() if it}}
         return Settled(active.realised, "begin", outcome, span, why, evidence)
 
     def end_missed(self, number: int, trigger: RealisedTrigger, active: list[Active]) -> None:
@@ -189,8 +192,15 @@ def hit_record(hit: Hit | None, effect: Span | None) -> RealisedTrigger | None:
 
 def _engine(details: Mapping[str, Any]) -> str | msgspec.UnsetType:
     """By which means the hosts changed the quality of their links."""
-    engines = (detail.get("links", {}).get("engine") for detail in details.values())
-    return next(filter(None, engines), msgspec.UNSET)
+    engines = {detail.get(part, {}).get("engine") for detail in details.values() for part in ("links", "messages")}
+    return ", ".join(sorted(filter(None, engines))) or msgspec.UNSET
+
+
+def _whole_zones(victims: tuple[str, ...], zones: Mapping[str, str]) -> tuple[str, ...]:
+    """The zones that the victims are, if they are whole zones."""
+    hit = {zones.get(victim, "") for victim in victims}
+    whole = {node for node, zone in zones.items() if zone in hit}
+    return tuple(sorted(hit)) if victims and whole == set(victims) else ()
 
 
 def _evidence(name: str, trigger: RealisedTrigger | None) -> dict[str, Any]:

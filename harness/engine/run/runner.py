@@ -38,6 +38,7 @@ from dethrone.harness.core.interfaces import (
     NodeStart,
     OfThisMachine,
     ShapedHost,
+    Shaping,
     System,
     Unpreloaded,
     traits_of,
@@ -48,8 +49,9 @@ from dethrone.harness.core.schedule import RealisedSchedule
 from dethrone.harness.core.secrets import only_secret
 from dethrone.harness.core.world import VirtualBackend
 from dethrone.harness.engine.run.artifacts import CUT, FREE_MIN, collect, free_bytes, log_tail, too_full
+from dethrone.harness.engine.run.code_names import chosen_checkers
 from dethrone.harness.engine.run.director import Director
-from dethrone.harness.engine.run.judge import load_checkers, write_verdict
+from dethrone.harness.engine.run.judge import write_verdict
 from dethrone.harness.engine.run.judgement import RunResult
 from dethrone.harness.engine.run.lifecycle import Course, default_dir, signals, versions
 from dethrone.harness.engine.run.listener import Drawn, Listener
@@ -90,7 +92,7 @@ def run(options: RunOptions, listener: Listener, *, checkers: Mapping[str, Check
     listener.drawn(Drawn(plan=presentable(drafted.plan), run_dir=run_dir, versions=versions()))
     run_id = f"{drafted.plan.system}-{secrets.token_hex(4)}"
     # Now: a plug-in that cannot be imported ends the run before it began.
-    judges = load_checkers() if checkers is None else checkers
+    judges = chosen_checkers(options.checkers) if checkers is None else checkers
     course = VirtualRun if isinstance(drafted.backend, VirtualBackend) else _Run
     return course(options, drafted, run_dir, listener, run_id, judges).carry_out()
 
@@ -389,6 +391,7 @@ def prepare_host(
         log_path=f"{node.log_dir}/node.log",
         data_dir=node.data_dir,
         clock_socket=f"{node.run_dir}/{CLOCK_SOCKET}" if not isinstance(system.fault_support("clock"), No) else None,
+        link_socket=system.link_socket(node) if isinstance(system, Shaping) else None,
         faketime=not isinstance(system.fault_support("clock"), No) and not isinstance(system, Unpreloaded),
         run_dir=node.run_dir,
         fatal=fatal,

@@ -18,8 +18,10 @@ from dethrone.harness.core.secrets import shown
 from dethrone.harness.core.verdict import Finding, Verdict
 from dethrone.harness.report import page_data, screens
 from dethrone.harness.report.failover import noisy_faults, summary
+from dethrone.harness.report.html import cut_sections
 from dethrone.harness.report.html.dots import dots
 from dethrone.harness.report.html.drawings import drawing
+from dethrone.harness.report.html.tables import table_of, time_cell
 from dethrone.harness.report.noise_figures import NoiseFold
 from dethrone.harness.report.page_fold import Drawn
 from dethrone.harness.report.rundir import RunFiles, shared_users
@@ -84,6 +86,8 @@ def nav(files: RunFiles) -> str:
         ("failover", "Failover"),
         ("faults", "Faults"),
     ]
+    if cut_sections.cuts(files):
+        links.append(("cuts", "Cuts"))
     links += [("table", "All properties"), ("noise", "Noise"), ("run", "The run")]
     if page_data.findings(files):
         links.insert(0, ("findings", "Findings"))
@@ -193,14 +197,16 @@ def elections(drawn: Drawn) -> str:
 
 def tail(files: RunFiles, drawn: Drawn) -> str:
     """Everything under the drawings."""
-    return "".join((failover(files, drawn), faults(files, drawn), table(files), noise(files, drawn), run(files)))
+    figures = (failover(files, drawn), cut_sections.cuts(files), faults(files, drawn))
+    return "".join((*figures, table(files), noise(files, drawn), run(files)))
 
 
 def failover(files: RunFiles, drawn: Drawn) -> str:
     """Each fault that hit a leader, and the distributions."""
     rows = drawn.failovers
     if not rows:
-        return '<section id="failover"><h2>Failover</h2><p class="hint">No fault in force hit a leader.</p></section>'
+        none = '<section id="failover"><h2>Failover</h2><p class="hint">No fault in force hit a leader.</p>'
+        return f"{none}{cut_sections.recoveries(files)}</section>"
     noisy = noisy_faults(files.judgement)
     quiet = [row for row in rows if row.fault not in noisy]
     figures = summary(quiet)
@@ -212,8 +218,8 @@ def failover(files: RunFiles, drawn: Drawn) -> str:
             row.kind,
             row.leader,
             at(row.t0),
-            *(_time(t) for t in (row.detect, row.elected)),
-            _time(row.first_write) if row.writes else "no writes",
+            *(time_cell(t) for t in (row.detect, row.elected)),
+            time_cell(row.first_write) if row.writes else "no writes",
             str(row.rounds),
             "noise" if row.fault in noisy else "",
         ]
@@ -221,7 +227,7 @@ def failover(files: RunFiles, drawn: Drawn) -> str:
         if row.fault in listed
     ]
     dist = [
-        [name.replace("_", " "), str(q.count), str(q.censored), *(_time(t) for t in (q.median, q.p90, q.longest))]
+        [name.replace("_", " "), str(q.count), str(q.censored), *(time_cell(t) for t in (q.median, q.p90, q.longest))]
         for name, q in figures.items()
     ]
     return (
@@ -231,10 +237,11 @@ def failover(files: RunFiles, drawn: Drawn) -> str:
         "(Kaplan–Meier quantiles).</p>"
         + (f"<p>{len(rows) - len(quiet)} of {len(rows)} omitted: host noise affected them.</p>" if noisy else "")
         + dots(quiet)
-        + _table(["figure", "faults", "open", "median", "90 %", "longest seen"], dist, numbers=(1, 2, 3, 4, 5))
+        + table_of(["figure", "faults", "open", "median", "90 %", "longest seen"], dist, numbers=(1, 2, 3, 4, 5))
+        + cut_sections.recoveries(files)
         + "<h3>One by one</h3>"
         + _omitted(len(rows) - len(body), "the quickest")
-        + _table(
+        + table_of(
             ["fault", "kind", "leader", "in force", "detect", "elected", "first write", "rounds", ""],
             body,
             numbers=(3, 4, 5, 6, 7),
@@ -284,7 +291,7 @@ def faults(files: RunFiles, drawn: Drawn) -> str:
         "in force",
         "why",
     ]
-    body = _table(headers, rows, numbers=()) if rows else '<p class="hint">0 faults were planned.</p>'
+    body = table_of(headers, rows, numbers=()) if rows else '<p class="hint">0 faults were planned.</p>'
     omitted = _omitted(len(found) - len(kept), "those that were installed and healed, the last ones first")
     head = f'<section id="faults"{_deferred(drawn)}><h2>Faults, planned and realised</h2>'
     return f"{head}{omitted}{body}</section>"
@@ -349,7 +356,7 @@ def noise(files: RunFiles, drawn: Drawn) -> str:
             when = f"the worst at {at(event.span.hi)}"
             rows.append([host or "the harness", kind, count, show_duration(event.value_ns), when])
     body = (
-        _table(["host", "kind", "times", "worst", ""], rows, numbers=(2, 3))
+        table_of(["host", "kind", "times", "worst", ""], rows, numbers=(2, 3))
         if rows
         else f'<p class="hint">None was reported by {len(files.nodes)} hosts in {drawn.count} events.</p>'
     )
@@ -388,7 +395,7 @@ def watched(noise: NoiseFold) -> str:
         totals = pairs(noise.totals.get(host, {}))
         rows.append([host, str(detail.get("machine", "")), read or "nothing", refused or "–", totals or "–"])
     head = ["host", "machine", "sources read", "not read", "totals of the machine, which excuse nothing"]
-    return _table(head, rows, numbers=())
+    return table_of(head, rows, numbers=())
 
 
 def run(files: RunFiles) -> str:
@@ -404,8 +411,8 @@ def run(files: RunFiles) -> str:
             ["source", promise.source],
             ["a leader is owed in tiers", ", ".join(promise.tiers) or "none"],
             ["within", f"{show_duration(promise.leader_bound_ns)}, later gaps {show_duration(promise.later_gap_ns)}"],
-            ["steps down within", _time(promise.step_down_ns)],
-            ["converges within", _time(promise.converge_ns)],
+            ["steps down within", time_cell(promise.step_down_ns)],
+            ["converges within", time_cell(promise.converge_ns)],
             ["election timeout", show_duration(promise.election_timeout_ns)],
             ["tolerates", _borne(promise.tolerates)],
             ["is safe under", _borne(promise.tolerated_for_safety)],
@@ -413,13 +420,13 @@ def run(files: RunFiles) -> str:
         ]
         if plan.time_scale != 1 or plan.calibration or plan.data_in != "disk":
             rows[1:1] = [["time scale", screens.scale_words(plan)], ["nodes' data", screens.data_words(plan)]]
-        out.append("<h3>What was promised</h3>" + _table(["", ""], rows, numbers=()))
+        out.append("<h3>What was promised</h3>" + table_of(["", ""], rows, numbers=()))
         work = [["workload", screens.workload_words(plan)], ["schedule", screens.schedule_words(plan)]]
         knobs = [[name, shown(name, value, plan.secrets)] for name, value in sorted(plan.knobs.items())]
         shared = [["not apart", line] for line in shared_users(files)]
         if shared:
-            out.append("<h3>Users</h3>" + _table(["", ""], shared, numbers=()))
-        out.append("<h3>Workload and knobs</h3>" + _table(["", ""], work + knobs, numbers=()))
+            out.append("<h3>Users</h3>" + table_of(["", ""], shared, numbers=()))
+        out.append("<h3>Workload and knobs</h3>" + table_of(["", ""], work + knobs, numbers=()))
     out.append("</section>")
     return "".join(out)
 
@@ -443,18 +450,3 @@ def _pill(verdict: Verdict) -> str:
 
 def _css(outcome: str) -> str:
     return outcome.replace("/", "")
-
-
-def _time(value: int | None) -> str:
-    return "open" if value is None else show_duration(value)
-
-
-def _table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: Sequence[int]) -> str:
-    def cells(tag: str, row: Sequence[str]) -> str:
-        return "".join(
-            f"<{tag}{' class=n' if index in numbers else ''}>{escape(cell)}</{tag}>" for index, cell in enumerate(row)
-        )
-
-    head = f"<thead><tr>{cells('th', headers)}</tr></thead>" if any(headers) else ""
-    body = "".join(f"<tr>{cells('td', row)}</tr>" for row in rows)
-    return f'<div class="scroll"><table>{head}<tbody>{body}</tbody></table></div>'

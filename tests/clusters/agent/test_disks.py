@@ -112,14 +112,16 @@ def test_a_loss_of_power_takes_exactly_what_was_not_synced(apart, torn):
 
 
 @pytest.mark.parametrize(
-    ("trouble", "said"),
+    ("trouble", "code"),
     [
-        (DiskTrouble(kind="eio"), "Input/output error"),
+        (DiskTrouble(kind="eio"), "EIO"),
+        (DiskTrouble(kind="readonly"), "EROFS"),
+        (DiskTrouble(kind="eio", of="syncs", percent=30), "EIO"),
         (DiskTrouble(kind="slow", latency_ns=100 * MS), ""),
         (DiskTrouble(kind="slow", latency_ns=60 * SECOND), ""),
     ],
 )
-def test_a_disk_fails_is_slow_or_hangs_and_is_well_again(apart, trouble, said):
+def test_a_disk_fails_is_slow_or_hangs_and_is_well_again(apart, trouble, code):
     begun = apart.host.converge(HostState(disk=trouble))
     assert begun.confirmed, begun.why
     if trouble.kind == "slow":
@@ -128,8 +130,13 @@ def test_a_disk_fails_is_slow_or_hangs_and_is_well_again(apart, trouble, said):
         if trouble.latency_ns < SECOND:
             until(lambda: apart.synced() > before)
     else:
-        assert begun.detail["disk"]["probe"] == "EIO"
-        until(lambda: apart.kinds("exited"))
+        assert begun.detail["disk"]["probe"] == code
+        if trouble.of:  # some syncs fail, and the node goes on writing
+            until(lambda: "Input/output error" in (apart.directory / "said").read_text())
+            before = apart.synced()
+            until(lambda: apart.synced() > before)
+        else:
+            until(lambda: apart.kinds("exited"))
     healed = apart.host.converge(HEALTHY)
     assert healed.confirmed, healed.why
     assert healed.detail["disk"]["hit"]

@@ -4,6 +4,7 @@ from dethrone.clusters.docker import doctor
 from dethrone.clusters.docker.doctor import PROBES, Probe, probed, rows
 from dethrone.clusters.docker.image import ensure_image
 from dethrone.harness.core.interfaces import No, Yes
+from dethrone.harness.engine.host import fault_support
 
 PROBE = Probe(name="docker: x", script="x", why="there is no x", what_to_do="get x")
 
@@ -56,3 +57,17 @@ def test_without_an_image_nothing_is_built(client, monkeypatch):
     found = dict(rows())
     assert isinstance(found["docker: image built"], No)
     assert not {probe.name for probe in PROBES} & set(found)
+
+
+@pytest.mark.docker
+def test_every_fault_is_live_on_hosts_that_were_tried(client):
+    ensure_image(client)
+    found = fault_support.probed("docker")
+    assert [row for row in found if row.state != "live"] == []
+
+
+def test_without_an_engine_no_capability_is_claimed(monkeypatch):
+    monkeypatch.setattr(doctor, "rows", lambda: [("docker: engine", No(why="no engine", what_to_do="start it"))])
+    found = doctor.capabilities()
+    assert {"signals", "iptables", "links", "power", "disks", "vdso"} <= set(found)
+    assert set(found.values()) == {No(why="no engine", what_to_do="start it")}

@@ -1,10 +1,14 @@
 """What most witnesses share: logs, vote files and elections are reported once, as they were carried out."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dethrone.clusters.targets.kit.files import cut_ops, log_record, replace_ops, sealed, unsealed
 from dethrone.clusters.targets.kit.witness import ElectionWatch, RecordLogWatch, StateFileWatch, log_parser
+from dethrone.harness.core.log_marks import EVERY, LogMarks
 from dethrone.harness.core.machine import Fsync, Rename, Unlink, Witnessed, Write
+from dethrone.harness.core.rolling import number, roll
 
 
 def records(*places):
@@ -21,14 +25,17 @@ def shown(seen):
 
 def test_a_new_incarnation_reports_what_its_log_holds():
     content = b"".join(records((1, 1), (2, 4)))
-    assert shown(log().booted({"log": content})) == [("log_truncate", 3, []), ("log_append", 1, [(1, 1), (2, 4)])]
-    assert shown(log().booted({})) == [("log_truncate", 1, [])]
+    assert shown(log().booted({"log": content}, LogMarks())) == [
+        ("log_truncate", 3, []),
+        ("log_append", 1, [(1, 1), (2, 4)]),
+    ]
+    assert shown(log().booted({}, LogMarks())) == [("log_truncate", 1, [])]
 
 
 def test_an_append_below_the_end_cuts_what_stood_there():
     watch = log()
     first, second, third = records((1, 1), (2, 1), (2, 2))
-    watch.booted({"log": first + second})
+    watch.booted({"log": first + second}, LogMarks())
     again = watch.carried(Write("log", third, offset=len(first)))
     assert shown(again) == [("log_truncate", 2, []), ("log_append", 2, [(2, 2)])]
     assert again[1].term == 2
@@ -37,23 +44,97 @@ def test_an_append_below_the_end_cuts_what_stood_there():
 
 def test_an_append_without_an_offset_goes_to_the_end():
     watch = log()
-    watch.booted({})
-    for number in (1, 2):
-        (record,) = records((number, 1))
-        assert shown(watch.carried(Write("log", record, offset=None))) == [("log_append", number, [(number, 1)])]
+    watch.booted({}, LogMarks())
+    for index in (1, 2):
+        (record,) = records((index, 1))
+        assert shown(watch.carried(Write("log", record, offset=None))) == [("log_append", index, [(index, 1)])]
 
 
 @pytest.mark.parametrize("content", ["unreadable", b"\x01" * 40])
 def test_after_damage_nothing_more_is_reported(content):
     watch = log()
-    assert watch.booted({"log": content}) == []
+    assert watch.booted({"log": content}, LogMarks()) == []
     assert watch.carried(Write("log", records((1, 1))[0], offset=0)) == []
 
 
 def test_a_removed_log_is_an_empty_one():
     watch = log()
-    watch.booted({"log": records((1, 1))[0]})
+    watch.booted({"log": records((1, 1))[0]}, LogMarks())
     assert shown(watch.carried(Unlink("log"))) == [("log_truncate", 1, [])]
+
+
+class Reader:
+    """The log as one who reads the trace knows it."""
+
+    def __init__(self):
+        self.rows = []
+
+    def take(self, seen):
+        for one in seen:
+            data = one.data
+            if one.name == "log_kept":
+                assert data["count"] <= len(self.rows)
+                known = 0
+                for _, term, payload in self.rows[: data["count"]]:
+                    known = roll(known, term, number(payload))
+                assert data["hash"] == f"{known:016x}"
+            elif one.name == "log_truncate":
+                del self.rows[data["from"] - 1 :]
+            else:
+                assert data["from"] <= len(self.rows) + 1
+                self.rows[data["from"] - 1 :] = data["entries"]
+
+
+@st.composite
+def lives(draw):
+    """What happens to a log: ("grow", entries, term), ("cut", to), ("kill",), ("lose", to), ("older",)."""
+    growing = st.tuples(st.just("grow"), st.integers(1, 3 * EVERY), st.integers(1, 3))
+    cutting = st.tuples(st.sampled_from(("cut", "lose")), st.floats(0, 1))
+    return draw(st.lists(st.one_of(growing, cutting, st.just(("kill",)), st.just(("older",))), max_size=12))
+
+
+@pytest.mark.parametrize("restored", [False, True], ids=["marks in memory", "marks from their file"])
+@given(story=lives())
+def test_who_reads_the_trace_knows_the_log_of_each_life(restored, story):
+    marks, reader, watch = LogMarks(), Reader(), log()
+    rows, older, journal = [], [], []
+    reader.take(watch.booted({}, marks))
+    for what, *how in story:
+        size = sum(len(row) for row in rows)
+        if what == "grow":
+            more = [records((len(rows) + 1 + k, how[1]))[0] for k in range(how[0])]
+            reader.take(watch.carried(Write("log", b"".join(more), offset=size)))
+            rows = rows + more
+        elif what == "cut":
+            rows = rows[: int(how[0] * len(rows))]
+            reader.take(watch.carried(cut_ops("log", sum(len(row) for row in rows))[0]))
+        else:
+            if what == "lose":
+                rows = rows[: int(how[0] * len(rows))]
+            elif what == "older":
+                rows = older
+            older = rows
+            if restored:
+                journal += [(path, *change) for path, one in marks.items() if (change := one.change())]
+                marks = LogMarks()
+                for path, same, added in journal:
+                    marks.of(path).restore(same, added)
+            watch = log()
+            reader.take(watch.booted({"log": b"".join(rows)}, marks))
+        content = b"".join(rows)
+        assert reader.rows == list(log_parser("log", first=1)(content, 1, 0)[0])
+
+
+def test_a_restart_shows_what_is_new_only():
+    marks, watch = LogMarks(), log()
+    watch.booted({}, marks)
+    content = b"".join(records(*((n, 1) for n in range(1, 10 * EVERY + 3))))
+    watch.carried(Write("log", content, offset=0))
+    names = [
+        (one.name, one.data.get("count") or len(one.data.get("entries", ())))
+        for one in log().booted({"log": content}, marks)
+    ]
+    assert names == [("log_kept", 10 * EVERY), ("log_truncate", 0), ("log_append", 2)]
 
 
 def vote():

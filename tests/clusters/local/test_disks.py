@@ -14,7 +14,14 @@ pytestmark = pytest.mark.namespaces
 
 DATA = "/var/lib/dethrone/data"
 SYNCED = f"printf kept > {DATA}/f && sync {DATA}/f && printf 'kept and lost' > {DATA}/f && printf lost > {DATA}/g"
-PROBLEMS = (DiskTrouble(kind="full"), DiskTrouble(kind="eio"), DiskTrouble(kind="slow", latency_ns=60 * SECOND))
+PROBLEMS = (
+    DiskTrouble(kind="full"),
+    DiskTrouble(kind="readonly"),
+    DiskTrouble(kind="eio"),
+    DiskTrouble(kind="eio", of="reads"),
+    DiskTrouble(kind="slow", latency_ns=60 * SECOND),
+)
+CODES = {"full": "ENOSPC", "readonly": "EROFS", "eio": "EIO"}
 
 
 @pytest.fixture
@@ -40,14 +47,16 @@ def test_a_host_loses_what_was_not_synced_and_its_disk_fails_and_is_well_again(f
     converged(failing, HEALTHY)
     for trouble in PROBLEMS:
         begun = converged(failing, HostState(disk=trouble))
-        assert begun.detail["disk"]["probe"] == {"full": "ENOSPC", "eio": "EIO"}.get(trouble.kind, "written")
+        assert begun.detail["disk"]["probe"] == {"full": "ENOSPC", "readonly": "EROFS", "eio": "EIO"}.get(
+            trouble.kind, "written"
+        )
         converged(failing, HostState(down="POWER", disk=trouble))
         assert converged(failing, HEALTHY).detail["start"]["ok"]
     assert failing.shell("n2", f"printf new > {DATA}/g && sync {DATA}/g && cat {DATA}/f {DATA}/g") == (0, "keptnew")
 
 
 def test_a_run_that_is_removed_in_the_middle_of_it_leaves_no_mount(failing):
-    converged(failing, HostState(disk=PROBLEMS[2]))
+    converged(failing, HostState(disk=PROBLEMS[-1]))
     for _ in range(2):
         failing.end()
         assert failing.left() == []

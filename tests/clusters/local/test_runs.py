@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dethrone.clusters.local import owned
-from dethrone.harness.core.events import FaultEvent
+from dethrone.harness.core.events import Converged, FaultEvent
 from dethrone.harness.core.history_files import read_history
 from tests.command import dethrone, started, told
 from tests.waiting import until
@@ -76,8 +76,14 @@ def test_links_are_shaped_on_real_hosts_and_the_history_says_by_what(state, tmp_
         ("partition", "installed"),
         ("hold", "installed"),
     ]
-    assert [event.evidence.get("engine") for event in begun] == ["nfqueue", None, "nfqueue"]
-    assert "by nfqueue (packets)" in (tmp_path / "run" / "report.html").read_text()
+    assert [event.evidence.get("engine") for event in begun] == ["nfqueue", None, "node"]
+    history = read_history(tmp_path / "run" / "history")
+    said = [event.evidence["messages"] for event in history.of(Converged) if "messages" in event.evidence]
+    counted = [counts for one in said for counts in one.get("counted", {}).values()]
+    assert any(counts.get("held") and counts["held"] == counts.get("released") for counts in counted)
+    page = (tmp_path / "run" / "report.html").read_text()
+    assert "by nfqueue (packets)" in page
+    assert "by the nodes (messages)" in page
     assert list((state / "runs").iterdir()) == []
 
 

@@ -110,6 +110,7 @@ class Node:
             "trace_path": str(self.trace_path),
             "journal_path": str(self.journal_path),
             "clock_socket": str(self.home / "clock"),
+            "link_socket": str(self.home / "links"),
             "incarnation": self.incarnation,
             **overrides,
         }

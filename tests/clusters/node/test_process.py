@@ -437,6 +437,23 @@ def test_the_clock_socket_tells_both_clocks_and_survives_a_kill(n1):
         assert abs(clocks["mono_ns"] - low) < 1_000_000_000
 
 
+def asked(node, text):
+    with socket.socket(socket.AF_UNIX) as sock:
+        sock.settimeout(5)
+        sock.connect(str(node.home / "links"))
+        sock.sendall(text.encode() + b"\n")
+        return json.loads(sock.makefile().read())
+
+
+def test_the_link_socket_takes_wishes_and_refuses_what_is_none(n1):
+    n1.client()
+    assert asked(n1, '{"n2": {"hold": 2}}') == {"counts": {}}
+    assert "error" in asked(n1, '{"n2": {"burn": 2}}')
+    assert "error" in asked(n1, "nonsense")
+    assert asked(n1, "{}") == {"counts": {}}
+    n1.client()
+
+
 def test_a_full_journal_stops_and_the_node_goes_on(clusters):
     cluster = clusters(1, journal_bytes_max=1500)
     cluster.start()

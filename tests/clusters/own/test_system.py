@@ -8,6 +8,7 @@ import pytest
 
 from dethrone.clusters.own.system import load
 from dethrone.harness.core import registry
+from dethrone.harness.core.clock import SECOND
 from dethrone.harness.core.errors import ConfigError
 from dethrone.harness.core.interfaces import Described, Logged, Malformed, Paced, Telling, Unpreloaded
 from dethrone.harness.core.promise import SAFETY
@@ -16,6 +17,7 @@ from dethrone.harness.engine.run.planning import draft
 from tests.clusters.own.described import TEXT, specs, system
 
 HTTP = 'http = "/status"\nrole = "raft.state"\nterm = "raft.term"\nleader = "raft.leader"\ncommit = "raft.commit"'
+ENDS = 'commit = "raft.commit"\nlog_term = "raft.lt"\nlog_index = "raft.li"'
 LOG = "log = \"{log_dir}/node.log\"\nbecame = { leader = 'lead (?P<term>\\d+)', follower = 'follow' }"
 
 
@@ -109,11 +111,35 @@ def test_what_is_not_promised_or_cannot_be_seen_is_not_judged_and_each_says_why(
         (("tolerates =", "leader_bound_to_term = true\ntolerates ="), {"leader-has-majority"}),
         (("tolerates =", 'step_down_within = "1s"\ntolerates ='), {"step-down-without-quorum"}),
         (("tolerates =", 'converge_within = "1s"\ntolerates ='), {"convergence-after-heal"}),
+        (('commit = "raft.commit"', ENDS), set()),
         (('"committed"]\n', '"committed", "pre_vote_started", "pre_vote_won"]\n'), set()),
     ],
 )  # fmt: skip
 def test_each_line_and_bound_that_is_added_makes_its_property_judged(change, judged):
     assert set(promise().exempt) - set(promise(change).exempt) == judged
+
+
+def test_a_probed_log_end_judges_new_leaders_only_with_a_commit_and_a_leader_bound_to_its_term():
+    bound = ("tolerates =", "leader_bound_to_term = true\ntolerates =")
+    assert "leader-completeness" not in promise(('commit = "raft.commit"', ENDS), bound).exempt
+    alone = promise(('commit = "raft.commit"', ENDS)).exempt["leader-completeness"]
+    assert alone.kind == "not observable"
+    assert "leader_bound_to_term" in alone.reason
+    without = promise(('commit = "raft.commit"', ENDS.partition("\n")[2]), bound).exempt["leader-completeness"]
+    assert "commit in [probe]" in without.reason
+
+
+@pytest.mark.parametrize("within", ["2s", "5s", "8s", "10s"])
+def test_by_default_each_fault_happens_and_begins_at_most_six_seconds_after_health_is_back(tmp_path, within):
+    file = tmp_path / "mine.toml"
+    file.write_text(TEXT.replace('"5s"', f'"{within}"').replace('"kill"]', '"kill", "pause"]'))
+    asked = RunOptions(system=str(file), nodes=3, faults=("partition", "kill", "pause"), time_limit_ns=60 * SECOND)
+    for seed in range(6):
+        schedule = draft(asked, seed=seed).plan.schedule
+        assert set(schedule.kinds) == {"partition", "kill", "pause"}
+        assert all(step.gap_ns <= 6 * SECOND for step in schedule.steps)
+    slower = msgspec.structs.replace(asked, nemesis_interval_ns=12 * SECOND)
+    assert all(step.gap_ns >= 12 * SECOND for step in draft(slower, seed=1).plan.schedule.steps)
 
 
 def test_safety_may_be_claimed_under_more_faults_than_progress():

@@ -30,6 +30,9 @@ EXAMPLES = {
     "leader_seen": {"term": 3, "leader": "n2"},
     "members_changed": {"term": 3, "index": 9, "voters": ["n1"]},
     "halting": {"reason": "the disk is full"},
+    "always": {"name": "lease-holds", "condition": False, "details": {"left_ms": -1}},
+    "sometimes": {"name": "renewed", "condition": True},
+    "unreachable": {"name": "two-configurations", "term": 2},
 }
 
 

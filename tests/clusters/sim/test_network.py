@@ -79,6 +79,38 @@ def test_what_is_sent_into_a_cut_that_resets_flows_waits_for_the_next_flow():
     assert bodies(world, "n2") == ["waits"]
 
 
+def test_refused_connections_leave_the_flow_that_exists_alone_and_end_with_their_fault():
+    world = ToyWorld(relay)
+    refused = msgspec.structs.replace(HEALTHY, refuses=("n1",))
+    world.converge(n2=refused)
+    world.poke("n1", "n2:flows").on(5 * MS)
+    assert bodies(world, "n2") == ["flows"]
+    world.converge(n2=msgspec.structs.replace(refused, down="SIGKILL"))
+    world.converge(n2=refused)  # it is back, and n1 has no flow to it any more
+    world.poke("n2", "n1:other way").poke("n1", "n2:waits").on(300 * MS)
+    assert bodies(world, "n2") == ["flows"]
+    assert bodies(world, "n1") == ["other way"]
+    world.converge(n2=HEALTHY)
+    world.on(100 * MS)
+    assert bodies(world, "n2") == ["flows", "waits"]
+
+
+def test_flows_are_made_anew_at_a_heal_unless_they_are_to_be_left_alone():
+    delays = {}
+    for name, lingers in (("reset", msgspec.UNSET), ("left", ("n1",))):
+        delays[name] = []
+        for seed in range(8):
+            world = ToyWorld(relay, seed=seed).on(200 * MS)
+            world.converge(n2=msgspec.structs.replace(cut("n1"), lingers=lingers))
+            world.on(20 * MS)
+            world.converge(n2=HEALTHY)
+            since = world.now
+            world.poke("n1", "n2:now").on(100 * MS)
+            delays[name].append(world.target.got["n2"][-1][0].mono - world.node("n2").clock.mono(since))
+    assert max(delays["left"]) < 2 * MS, "a short cut leaves a flow intact"
+    assert max(delays["reset"]) > 5 * MS, "the next flow takes a dial"
+
+
 def test_after_a_long_cut_only_what_is_not_stale_arrives():
     world = ToyWorld(relay)
     world.converge(n2=cut("n1"))

@@ -179,6 +179,42 @@ def test_a_full_disk_fails_writes_and_nothing_else():
     assert b"12345678".startswith(world.node("n1").disk.image().get("c", b""))
 
 
+@pytest.mark.parametrize(
+    ("trouble", "errors"),
+    [
+        (DiskTrouble(kind="readonly"), ["write: [Errno 30] Read-only file system", None]),
+        (DiskTrouble(kind="eio", of="writes"), ["write: [Errno 5] Input/output error", None]),
+        (DiskTrouble(kind="eio", of="syncs"), [None, "fsync: [Errno 5] Input/output error"]),
+        (DiskTrouble(kind="eio", of="reads"), [None, None]),
+    ],
+)
+def test_only_those_operations_fail_that_the_trouble_names(trouble, errors):
+    world = ToyWorld(doing(Disk(1, (Write("a", b"1"),)), Disk(2, (Fsync("a"),))))
+    world.converge(n1=state(disk=trouble))
+    world.poke("n1", "x").on(10 * MS)
+    assert world.got("n1", DiskDone) == [DiskDone(place, error) for place, error in enumerate(errors, 1)]
+
+
+def test_a_share_of_the_operations_fails():
+    count = 400
+    world = ToyWorld(doing(*(Disk(place, (Write("a", b"1"),)) for place in range(count))))
+    world.converge(n1=state(disk=DiskTrouble(kind="eio", of="writes", percent=25)))
+    world.poke("n1", "x").on(SECOND)
+    failed = [done for done in world.got("n1", DiskDone) if done.error]
+    assert 60 <= len(failed) <= 140
+
+
+def test_a_process_that_starts_while_reads_fail_cannot_read_its_files():
+    world = ToyWorld(doing(write(1, data=b"kept")))
+    world.poke("n1", "x").on(5 * MS)
+    unread = DiskTrouble(kind="eio", of="reads")
+    world.converge(n1=msgspec.structs.replace(DOWN, disk=unread))
+    world.converge(n1=state(disk=unread))
+    world.on(50 * MS)
+    assert world.node("n1")._core.disk == {"f": "unreadable"}
+    assert world.node("n1").disk.image() == {"f": b"kept"}
+
+
 def test_a_slow_disk_takes_its_time_and_says_so():
     world = ToyWorld(doing(write(1)))
     world.converge(n1=state(disk=DiskTrouble(kind="slow", latency_ns=200 * MS)))

@@ -14,7 +14,7 @@ from dethrone.harness.engine.campaign import campaign, live_seeds
 from dethrone.harness.engine.campaign.admission import NOISE_PERCENT_MAX, QUIET_RUNS, Admission
 from dethrone.harness.engine.nightly.night_rows import NightRow
 from dethrone.harness.engine.nightly.run_order import Job
-from dethrone.harness.engine.run.exit_status import EXIT_PASS, EXIT_UNKNOWN
+from dethrone.harness.engine.run.exit_status import EXIT_PASS, EXIT_TROUBLE, EXIT_UNKNOWN
 from dethrone.harness.engine.run.judgement import Judgement, RunResult
 from dethrone.harness.engine.run.listener import Silence
 from dethrone.harness.engine.run.options import RunOptions
@@ -24,7 +24,7 @@ from dethrone.harness.report.terminal import noise_words
 
 
 def came_to(options: RunOptions, word: str) -> RunResult:
-    """A run that passed, or is unknown for the reason ``word``; ``noise``: that of its hosts."""
+    """A run that passed, or is unknown for the reason ``word``; ``noise``: that of its hosts. Or one in trouble."""
     unknown = word != "pass"
     judgement = Judgement(
         outcome="unknown" if unknown else "pass", reason=word, verdicts=(), host_noise=word == "noise"
@@ -34,9 +34,9 @@ def came_to(options: RunOptions, word: str) -> RunResult:
         seed=options.seed,
         plan=None,
         judgement=judgement,
-        trouble=(),
+        trouble=("a host did not answer",) if word == "trouble" else (),
         interrupted=False,
-        exit_code=EXIT_UNKNOWN if unknown else EXIT_PASS,
+        exit_code={"pass": EXIT_PASS, "trouble": EXIT_TROUBLE}.get(word, EXIT_UNKNOWN),
     )
 
 
@@ -134,8 +134,8 @@ def test_the_share_of_noise_is_that_of_the_checker_coverage():
 class Beside:
     """Runs side by side: what each came to by its directory, and how many were under way as each began."""
 
-    def __init__(self, noisy=()):
-        self.noisy, self.under_way, self.seen = set(noisy), set(), {}
+    def __init__(self, odd):
+        self.odd, self.under_way, self.seen = odd, set(), {}
         self.lock = threading.Condition()
 
     def __call__(self, options, listener):
@@ -148,7 +148,7 @@ class Beside:
                 self.lock.wait_for(lambda: len(self.seen) >= 3, timeout=20)
         with self.lock:
             self.under_way.discard(name)
-        return came_to(options, "noise" if name in self.noisy else "pass")
+        return came_to(options, self.odd.get(name, "pass"))
 
 
 @contextlib.contextmanager
@@ -157,8 +157,9 @@ def threads(jobs):
         yield pool
 
 
-def test_runs_go_side_by_side_and_a_spoiled_one_is_repeated_alone(monkeypatch, tmp_path):
-    hosts = Beside(noisy={"seed-1"})
+@pytest.mark.parametrize("what", ["noise", "trouble"])
+def test_runs_go_side_by_side_and_a_spoiled_one_is_repeated_alone(monkeypatch, tmp_path, what):
+    hosts = Beside({"seed-1": what})
     monkeypatch.setattr(live_seeds, "run", hosts)
     monkeypatch.setattr(live_seeds, "workers", threads)
     options = RunOptions(system="raft", backend="docker")
@@ -170,6 +171,16 @@ def test_runs_go_side_by_side_and_a_spoiled_one_is_repeated_alone(monkeypatch, t
     assert max(one.at_once for one in made) == 3
     assert "up to 3 at once" in noise_words(made)
     assert [one.seed for one in campaign.read_rows(tmp_path / "c")] != []
+
+
+def test_trouble_of_a_run_that_was_alone_is_not_blamed_on_others(monkeypatch, tmp_path):
+    hosts = Beside({f"seed-1{again}": "trouble" for again in ("", "-again")})
+    monkeypatch.setattr(live_seeds, "run", hosts)
+    monkeypatch.setattr(live_seeds, "workers", threads)
+    options = RunOptions(system="raft", backend="docker")
+    made = campaign.run_campaign(options, range(5), tmp_path / "c", Silence(), lambda _: None, jobs=3)
+    (bad,) = [one for one in made if one.seed == 1]
+    assert (bad.exit_code, bad.repeats, hosts.seen.keys() & {"seed-1-again-2"}) == (EXIT_TROUBLE, 1, set())
 
 
 def test_hosts_that_belong_to_the_user_bear_one_run_at_a_time(tmp_path):

@@ -77,6 +77,17 @@ def test_a_name_goes_once_nobody_speaks_of_it():
     assert [one.name for one in step.faults] == [""]
 
 
+def test_a_fault_that_the_end_of_another_speaks_of_is_not_taken_from_under_it():
+    until = OnEvent(event="elected", by="spared-by:base", within_ns=SECOND)
+    pair = (fault("partition", name="base"), fault("kill", until=until))
+    (step,) = shrink(schedule(pair), lambda c: "kill" in c.kinds, tries_max=400).schedule.steps
+    assert [(one.kind, one.name) for one in step.faults] == [("partition", "base"), ("kill", "")]
+    healed = OnEvent(event="healed", where={"fault": "base"}, within_ns=SECOND)
+    apart = schedule((fault("partition", name="base"),), (fault("kill", until=healed),))
+    steps = shrink(apart, lambda c: "kill" in c.kinds, tries_max=400).schedule.steps
+    assert [one.name for step in steps for one in step.faults] == ["base", ""]
+
+
 def test_times_are_rounded_where_it_still_fails():
     odd = fault(
         "kill", hold_ns=2_105_459_179, delay_ns=1_234_567, until=OnEvent(event="elected", within_ns=987_654_321)

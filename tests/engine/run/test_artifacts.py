@@ -62,6 +62,25 @@ def test_a_flood_of_logs_is_copied_up_to_the_limits_and_the_rest_is_named(small,
     assert (place / artifacts.CUT).read_text().count("\n") == 3
 
 
+def test_a_copied_log_shows_where_each_incarnation_of_the_node_begins(tmp_path):
+    files = {
+        "/log/node.log": b"one\nhalf a li" + b"two\n" + b"three\n",
+        "/log/node.log.starts": b"1 0\n2 13\nx y\n3 17\n",
+    }
+    host = FloodedHost({name: len(content) for name, content in files.items()})
+    host.read_file = lambda path, most: files[path]
+    assert collect(host, tmp_path).trouble == []
+    assert (tmp_path / store.NODES / "n1" / "node.log").read_text().splitlines() == [
+        "=== incarnation 1 starts ===",
+        "one",
+        "half a li",
+        "=== incarnation 2 starts ===",
+        "two",
+        "=== incarnation 3 starts ===",
+        "three",
+    ]
+
+
 def test_a_hundred_thousand_files_are_a_bounded_number(small, tmp_path):
     found = collect(FloodedHost({f"/log/{number:06}": 1 for number in range(5_000)}), tmp_path)
     assert len(list((tmp_path / store.NODES / "n1").iterdir())) <= artifacts.FILES_MAX + 1

@@ -4,7 +4,7 @@ import pytest
 
 from dethrone.clusters.local import backend
 from dethrone.harness.core.clock import SECOND
-from dethrone.harness.core.errors import MissingCapability
+from dethrone.harness.core.errors import ConfigError, MissingCapability
 from dethrone.harness.engine.run.options import RunOptions
 from dethrone.harness.engine.run.planning import draft
 
@@ -43,3 +43,18 @@ def test_a_written_schedule_whose_faults_need_what_the_machine_lacks_is_refused(
     schedule.write_text('[[step]]\n[[step.fault]]\nkind = "clock"\nvictims = "leader"\nparams = { offset = "1s" }\n')
     with pytest.raises(MissingCapability, match="lack faketime"):
         draft(options(schedule=schedule), seed=1)
+
+
+@pytest.mark.parametrize(("system", "possible"), [("raft", True), ("nacos", False)])
+def test_refused_connections_are_simulated_only_where_there_are_connections(tmp_path, system, possible):
+    written = tmp_path / "cut.toml"
+    written.write_text(
+        '[[step]]\ngap = "1s"\n[[step.fault]]\nkind = "partition"\nvictims = "all"\nhold = "1s"\n'
+        'params = { links = [["node:n1", "node:n2"]], way = "new-only" }\n'
+    )
+    asked = RunOptions(system=system, backend="sim", nodes=3, schedule=written)
+    if possible:
+        assert draft(asked, seed=1).plan.schedule.kinds == ("partition",)
+    else:
+        with pytest.raises(ConfigError, match="cannot be refused"):
+            draft(asked, seed=1)

@@ -1,0 +1,1 @@
+"""The smallest dose of a fault that breaks a property: search, trials, rows."""

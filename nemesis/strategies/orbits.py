@@ -1,0 +1,30 @@
+"""The strategy ``orbits``: every graph of cut links up to symmetry, the leader fixed; seed k plays part k.
+
+Guarantees: as ``enumerated``. Out of scope: the graphs themselves (``dethrone.nemesis.orbits``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dethrone.harness.core.clock import Ns
+from dethrone.harness.core.schedule import PlannedFault
+from dethrone.nemesis import orbits
+from dethrone.nemesis.strategies.enumerated import KIND, Entry, EnumeratedStrategy
+
+
+class OrbitsStrategy(EnumeratedStrategy, frozen=True, kw_only=True):
+    """See ``dethrone.harness.core.interfaces.Strategy``. ``one_way``: each direction of a link is cut by itself."""
+
+    name: str = "orbits"
+    one_way: bool = False
+
+    def entries(self, nodes: int, hold_ns: Ns) -> Sequence[Entry]:
+        """One graph each, around the leader."""
+        return [
+            (PlannedFault(kind=KIND, victims="leader", hold_ns=hold_ns, params={"graph": str(one)}),)
+            for one in orbits.orbits(nodes, one_way=self.one_way)
+        ]
+
+
+STRATEGY = OrbitsStrategy()
