@@ -2,7 +2,8 @@
 
 Two forms answer alike: events in memory (``EventChunk``) and columns (``RowChunk``), which make objects of those
 events only that are asked for. Guarantees: events in the order of the history, but the trace events of a node in its
-own order, ``(incarnation, n)``. Rows cannot be put in order, so that which makes chunks of rows sees to it (``Order``).
+own order, ``(incarnation, n)``. Rows cannot be put in order, so that which makes chunks of rows sees to it
+(``long_history``).
 """
 
 from __future__ import annotations
@@ -66,6 +67,9 @@ class Chunk(Protocol):
 
     def of(self, kind: type[E]) -> Sequence[E]:
         """Those of one type."""
+
+    def asked_to(self, functions: Collection[str]) -> Sequence[Invoke]:
+        """Invocations that do one of these."""
 
     def traced(self, names: Collection[str]) -> Sequence[Traced]:
         """Trace events with one of these names."""
@@ -138,6 +142,10 @@ class EventChunk:
     def of(self, kind: type[E]) -> list[E]:
         """See ``Chunk``."""
         return self.by_type.get(kind, [])
+
+    def asked_to(self, functions: Collection[str]) -> list[Invoke]:
+        """See ``Chunk``."""
+        return [event for event in self.of(Invoke) if event.f in functions]
 
     def traced(self, names: Collection[str]) -> list[Traced]:
         """See ``Chunk``."""
@@ -246,9 +254,14 @@ class RowChunk:
             self._made[kind] = self._events(np.flatnonzero(mask))
         return self._made[kind]
 
+    def asked_to(self, functions: Collection[str]) -> Sequence[Invoke]:
+        """See ``Chunk``."""
+        return self._events(np.flatnonzero(self._named(functions) & self._is("type", "invoke")))
+
     def traced(self, names: Collection[str]) -> Sequence[Traced]:
         """See ``Chunk``."""
-        return self.traced_at(np.flatnonzero(self._named(names)[self._traced_rows]))
+        held = [self._by_name[name] for name in names if name in self._by_name]
+        return self.traced_at(np.sort(np.concatenate(held))) if held else ()
 
     def traced_at(self, places: Ints) -> Sequence[Traced]:
         """See ``Chunk``."""
@@ -386,6 +399,14 @@ class RowChunk:
         """Place in ``table`` → row."""
         return np.flatnonzero(self._all_traced)
 
+    @cached_property
+    def _by_name(self) -> dict[str, Ints]:
+        """Name → the places of its trace events in ``table``: many views ask for a name that is rare."""
+        name = self.table.name
+        order = np.argsort(name, kind="stable")
+        bounds = [*changes(name[order]).tolist(), len(order)]
+        return {self.words.word(int(name[order[lo]])) or "": order[lo:hi] for lo, hi in pairwise(bounds)}
+
     def _is(self, column: str, word: str) -> Bools:
         coded = self._batch.column(column)
         held = coded.dictionary.to_pylist()
@@ -459,25 +480,6 @@ def _indices(places: Ints) -> Any:
     import pyarrow as pa
 
     return pa.array(places)
-
-
-class Order:
-    """Whether the trace events of every node come in its own order, chunk after chunk."""
-
-    def __init__(self) -> None:
-        self._last: dict[tuple[str, str], tuple[int, int]] = {}
-        """(group, node) → (incarnation, n) of its last event."""
-
-    def keeps(self, chunk: Chunk) -> bool:
-        """Whether this chunk keeps it."""
-        for who, places in by_node(chunk):
-            life, n = chunk.table.incarnation[places], chunk.table.n[places]
-            first = self._last.get(who, (int(life[0]), int(n[0])))
-            life, n = np.append(first[0], life), np.append(first[1], n)
-            if bool(np.any((life[1:] < life[:-1]) | ((life[1:] == life[:-1]) & (n[1:] < n[:-1])))):
-                return False
-            self._last[who] = int(life[-1]), int(n[-1])
-        return True
 
 
 def by_node(chunk: Chunk, among: Bools | None = None) -> list[tuple[tuple[str, str], Ints]]:

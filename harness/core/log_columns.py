@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 import numpy as np
@@ -17,8 +17,10 @@ from dethrone.harness.core.columns import Bools, Codes, Dictionary, Ints, Traced
 from dethrone.harness.core.rolling import number
 
 APPEND, COMMIT = "log_append", "commit"
-Entry = tuple[int, int, str | int]
 _INT_MAX = 2**63 - 1
+Index = Annotated[int, msgspec.Meta(ge=1, le=_INT_MAX)]
+Number = Annotated[int, msgspec.Meta(ge=-_INT_MAX, le=_INT_MAX)]
+Entry = tuple[Index, Number, str | int]
 
 
 class _Entries(msgspec.Struct):
@@ -30,8 +32,8 @@ class _Appended(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class _Indices(msgspec.Struct):
-    new: int | None = None
-    commit: int | None = None
+    new: Number | None = None
+    commit: Number | None = None
 
 
 class _Committed(msgspec.Struct, forbid_unknown_fields=True):
@@ -86,8 +88,8 @@ def log_columns(
     others = np.flatnonzero((name == words.code(COMMIT)) & ~known)
     codes, texts = _coded(rests(others))
     found = _indices_in(texts)
-    plain[others] = np.array([one is not None and abs(one) <= _INT_MAX for one in found], dtype=np.bool_)[codes]
-    index[others] = np.array([min(max(one or 0, -1), _INT_MAX) for one in found], dtype=np.int64)[codes]
+    plain[others] = np.array([one is not None for one in found], dtype=np.bool_)[codes]
+    index[others] = np.array([-1 if one is None else max(one, -1) for one in found], dtype=np.int64)[codes]
     return LogColumns(
         words=words,
         seq=table.seq[wanted],
@@ -113,10 +115,7 @@ def _coded(column: Any) -> tuple[Ints, list[str]]:
 
 def _entries_in(rests: Sequence[str]) -> list[list[Entry] | None]:
     """The entries in the JSON of each event that appends some; None: not plain."""
-    return [
-        None if one is None or any(index < 1 for index, _, _ in one.data.entries) else one.data.entries
-        for one in _decoded(rests, _Appended)
-    ]
+    return [None if one is None else one.data.entries for one in _decoded(rests, _Appended)]
 
 
 def _indices_in(rests: Sequence[str]) -> list[int | None]:
@@ -145,17 +144,15 @@ def _decoded(rests: Sequence[str], kind: type[Any]) -> list[Any]:
 
 def _flat(entries: Sequence[list[Entry] | None]) -> tuple[Ints, Ints, Ints, Ints, Bools]:
     """Of some texts: how many entries each has; index, term and payload of these; and which texts are plain."""
-    plain = [some is not None and all(max(index, abs(term)) <= _INT_MAX for index, term, _ in some) for some in entries]
-    sound = [some if fits and some is not None else [] for some, fits in zip(entries, plain, strict=True)]
-    held = [entry for some in sound for entry in some]
+    held = [entry for some in entries if some is not None for entry in some]
     payloads = [payload for _, _, payload in held]
     numbers = {payload: number(payload) for payload in set(payloads)}
     return (
-        np.array(list(map(len, sound)), dtype=np.int64),
+        np.array([0 if some is None else len(some) for some in entries], dtype=np.int64),
         np.array([index for index, _, _ in held], dtype=np.int64),
         np.array([term for _, term, _ in held], dtype=np.int64),
         np.array([numbers[payload] for payload in payloads], dtype=np.int64),
-        np.array(plain, dtype=np.bool_),
+        np.array([some is not None for some in entries], dtype=np.bool_),
     )
 
 
