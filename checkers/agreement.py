@@ -72,7 +72,7 @@ class _Decisive:
     def take(self, chunk: Chunk) -> None:
         """The next part."""
         found: list[Any] = list(chunk.traced(NAMES))
-        asked = [event for event in chunk.of(Invoke) if event.f in ("learn", "propose")]
+        asked = chunk.asked_to(("learn", "propose"))
         self._open.update(event.op for event in asked)
         if self._open:
             found += asked

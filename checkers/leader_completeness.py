@@ -21,7 +21,8 @@ import numpy as np
 from dethrone.checkers.base import Base, breaks_nothing, finding, writes_expected
 from dethrone.checkers.facts import ELECTED, in_group
 from dethrone.checkers.members import CONFIGS
-from dethrone.checkers.replicas import VIEWS, Committed, known_committed, replay
+from dethrone.checkers.replay_state import Committed
+from dethrone.checkers.replicas import VIEWS, known_committed, replay
 from dethrone.checkers.stored_logs import LeaderEnd
 from dethrone.harness.core.history import History
 from dethrone.harness.core.plan import Plan

@@ -14,12 +14,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import msgspec
-
 from dethrone.checkers.base import votes_needed
-from dethrone.checkers.dense import Dense, Row
+from dethrone.checkers.calm import LEAST, OWN_TERM, Calm
+from dethrone.checkers.dense import Row
 from dethrone.checkers.facts import elections
 from dethrone.checkers.members import configurations
+from dethrone.checkers.replay_state import LAST, Committed, Known, State
 from dethrone.checkers.stored_logs import UNKNOWN, LeaderEnd, Prefixes, Regression, Replica
 from dethrone.harness.core.chunks import Chunk, Note, by_node
 from dethrone.harness.core.events import Return
@@ -31,10 +31,6 @@ from dethrone.harness.core.rolling import number
 LOGS = frozenset({"elected", "commit", "log_append", "log_kept", "log_truncate", "acked"})
 INDEXED = frozenset({"commit", "acked", "vote", "persisted"})
 """Events of which the index is all that is read of their data, if they name one."""
-LAST = 2**62
-"""The rank of what came last."""
-OWN_TERM = frozenset({"vote", "elected", "acked", "persisted", "commit"})
-"""Shell events that carry the node's own term."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,54 +46,6 @@ class Disagreement:
     term: int
     nodes: tuple[str, str]
     seqs: tuple[int, int]
-
-
-class Committed(msgspec.Struct, frozen=True):
-    """The entry (``entry_term``, ``index``) is known committed in ``term``; ``how`` is for people."""
-
-    group: str
-    term: int
-    entry_term: int
-    index: int
-    how: str
-    seqs: tuple[int, ...]
-
-
-class Known:
-    """What is known committed: how much, and of each group and term the furthest."""
-
-    def __init__(self) -> None:
-        self.count = 0
-        self._best: dict[tuple[str, int], tuple[tuple[int, int, int], Committed]] = {}
-
-    def further(self, group: str, term: int, order: tuple[int, int, int]) -> bool:
-        """Whether (entry term, index, -rank) is further than all that is known of this term. If not, it is counted."""
-        best = self._best.get((group, term))
-        if best is None or order > best[0]:
-            return True
-        self.count += 1
-        return False
-
-    def add(self, one: Committed, *, rank: int = 0) -> None:
-        """One more. Of two as far that of the lower rank stays, then the first."""
-        self.count += 1
-        self._take((one.entry_term, one.index, -rank), one)
-
-    def join(self, other: Known) -> None:
-        """All that is known there; what is known here stays where it is as far."""
-        self.count += other.count
-        for (entry_term, index, _), one in other._best.values():
-            self._take((entry_term, index, -LAST), one)
-
-    def _take(self, order: tuple[int, int, int], one: Committed) -> None:
-        key = (one.group, one.term)
-        best = self._best.get(key)
-        if best is None or order > best[0]:
-            self._best[key] = order, one
-
-    def furthest(self) -> list[Committed]:
-        """Of each group and term the furthest."""
-        return [one for _, one in self._best.values()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,15 +68,8 @@ class _Replayer:
     def __init__(self) -> None:
         self._groups: dict[str, Prefixes] = defaultdict(Prefixes)
         self._replicas: dict[tuple[str, str], Replica] = {}
-        self._committed: dict[str, Dense] = defaultdict(lambda: Dense(5))
-        """Group → index → (term, hash of the payload, hash of the prefix, seq, rank) of what was committed there."""
-        self._acks: dict[tuple[str, int], dict[str, tuple[int, int]]] = defaultdict(dict)
-        """(group, term) → node → (index stored up to, seq)."""
-        self._own: dict[tuple[str, str, int], tuple[int, int]] = {}
-        """(group, node, term) → (last index of that term that it stored in the life in which it led it, seq)."""
+        self.state = State()
         self._reported: dict[tuple[str, str, int], tuple[tuple[int, int, int, int], Disagreement]] = {}
-        self.known = Known()
-        self._appended = self._compared = self._commits = self._pinned = 0
 
     def take(self, chunk: Chunk) -> None:
         """Take the next part of the history."""
@@ -138,7 +79,28 @@ class _Replayer:
                 prefixes = self._groups[group]
                 self._replicas[who] = Replica(group, node, len(prefixes.names), prefixes)
                 prefixes.names.append(node)
-        for event in chunk.notes(LOGS | OWN_TERM, INDEXED):
+        columns = chunk.logs(LOGS | OWN_TERM)
+        if columns is None:
+            self._events(chunk, slice(None))
+            return
+        calm = Calm(self.state, columns, self._replicas)
+        for first, end, perhaps in calm.parts():
+            if perhaps:
+                self._calmly(chunk, calm, first, end)
+            else:
+                self._events(chunk, slice(first, end))
+
+    def _calmly(self, chunk: Chunk, calm: Calm, first: int, end: int) -> None:
+        """At once, or the halves of it."""
+        if end - first < LEAST:
+            self._events(chunk, slice(first, end))
+        elif not calm.take(first, end):
+            middle = (first + end) // 2
+            self._calmly(chunk, calm, first, middle)
+            self._calmly(chunk, calm, middle, end)
+
+    def _events(self, chunk: Chunk, within: slice) -> None:
+        for event in chunk.notes(LOGS | OWN_TERM, INDEXED, within):
             self._event(self._replicas[event.group, event.node], event)
 
     def _event(self, replica: Replica, event: Note) -> None:
@@ -181,7 +143,7 @@ class _Replayer:
                 continue
             index, term, payload = item
             if type(index) is int and index > 0 and isinstance(term, int) and isinstance(payload, str | int):
-                self._appended += 1
+                self.state.appended += 1
                 self._entry(replica, event, index, term, number(payload))
         if replica.leading is not None and replica.log.end >= replica.leading[0]:
             index, commit = replica.leading
@@ -191,18 +153,18 @@ class _Replayer:
     def _entry(self, replica: Replica, event: Note, index: int, term: int, payload: int) -> None:
         log = replica.log
         if term in replica.led:
-            last = self._own.get((replica.group, replica.node, term))
+            last = self.state.own.get((replica.group, replica.node, term))
             if last is None or index > last[0]:  # not what it got back as a follower
-                self._own[replica.group, replica.node, term] = (index, event.seq)
+                self.state.own[replica.group, replica.node, term] = (index, event.seq)
         before = log.at(index) if index <= log.end else None
         if before is not None and before[0] == term and before[1] == payload:
-            self._compared += 1  # it was when it was stored first
+            self.state.compared += 1  # it was when it was stored first
             return
         roll = log.put(index, term, payload)
         if before is not None and index <= replica.pinned:
             replica.broke_its_commit(event, "replaced an entry that it had committed")
         if roll != UNKNOWN and replica.prefixes.same(index, term, roll, replica.rank):
-            self._compared += 1  # nearly always
+            self.state.compared += 1  # nearly always
         else:
             self._compare(replica, index, term, (roll, payload, event.seq, replica.rank))
 
@@ -213,7 +175,7 @@ class _Replayer:
         if shared is None:
             prefixes.put(index, term, mine)
             return
-        self._compared += 1
+        self.state.compared += 1
         roll, payload, seq, rank = mine
         if _differ(shared, mine):
             replica.log.keep(index, roll, payload)
@@ -276,7 +238,7 @@ class _Replayer:
             index = next((data[key] for key in ("new", "commit") if _number(data.get(key))), None)
         if index is None or index < 0:
             return
-        self._commits += 1
+        self.state.commits += 1
         if not event.shell:
             if replica.told is not None and index < replica.told[0]:
                 before, at = replica.told
@@ -302,7 +264,7 @@ class _Replayer:
                 self._pin(replica, min(index, end), commit, leader=False)
         stored = event.log_index
         if stored is not None and stored > 0 and event.term > 0:
-            acks = self._acks[event.group, event.term]
+            acks = self.state.acks[event.group, event.term]
             if stored > acks.get(event.node, (0, 0))[0]:
                 acks[event.node] = (stored, event.seq)
 
@@ -311,17 +273,15 @@ class _Replayer:
         log, rank = replica.log, replica.rank
         if not log.offset < index <= log.end:
             return
-        self._pinned += 1
-        if leader and self.known.further(commit.group, commit.term, (log.term(index), index, -rank)):
+        self.state.pinned += 1
+        if leader and self.state.known.further(commit.group, commit.term, (log.term(index), index, -rank)):
             how = f"{commit.node} committed it as leader"
             one = Committed(commit.group, commit.term, log.term(index), index, how, (commit.seq,))
-            self.known.add(one, rank=rank)
-        committed = self._committed[commit.group]
+            self.state.known.add(one, rank=rank)
+        committed = self.state.committed[commit.group]
         fresh: list[tuple[int, Row]] = []
-        for at in range(index, replica.pinned, -1):
-            held = committed.cell(at, 2)
-            if held is not None and held == log.prefix(at) != UNKNOWN and rank >= (committed.cell(at, 4) or 0):
-                break  # nearly always: the same prefix
+        settled = replica.settled()
+        for at in range(index, settled, -1):
             mine = log.at(at)
             if mine is None:
                 break
@@ -337,6 +297,8 @@ class _Replayer:
                 committed.put(at, row)
         for at, stored in reversed(fresh):  # rows that follow each other cost least
             committed.put(at, stored)
+        if index > settled:
+            replica.last_settled = index, log.prefix(index)
         if index > replica.pinned:
             replica.pinned, replica.pin_seq = index, commit.seq
 
@@ -352,10 +314,10 @@ class _Replayer:
             disagreements=[one for _, one in found],
             regressions=[one for replica in replicas for one in replica.regressions],
             ends=[one for replica in replicas for one in replica.ends],
-            appended=self._appended,
-            compared=self._compared,
-            commits=self._commits,
-            pinned=self._pinned,
+            appended=self.state.appended,
+            compared=self.state.compared,
+            commits=self.state.commits,
+            pinned=self.state.pinned,
         )
 
     def by_acknowledgements(self, history: History, promise: Promise, plan: Plan) -> list[Committed]:
@@ -369,13 +331,13 @@ class _Replayer:
             leaders[fact.group, fact.term].add(fact.node)
         needed = votes_needed(promise, len(voters))
         out = []
-        for (group, term), acks in self._acks.items():
+        for (group, term), acks in self.state.acks.items():
             who = leaders.get((group, term), set())
             if len(who) != 1:
                 continue
             leader = next(iter(who))
             stored = {node: at for node, at in acks.items() if node in voters and node != leader}
-            own = self._own.get((group, leader, term))
+            own = self.state.own.get((group, leader, term))
             if own is not None:
                 stored[leader] = own
             ranked = sorted(stored.values(), reverse=True)
@@ -424,7 +386,7 @@ def known_committed(history: History, promise: Promise, plan: Plan) -> Known:
     """What is known committed: by leaders, by the acknowledgements of a quorum, and by those that clients received."""
     replayer = _replayer(history)
     known = Known()
-    known.join(replayer.known)
+    known.join(replayer.state.known)
     for one in replayer.by_acknowledgements(history, promise, plan):
         known.add(one, rank=LAST)
     known.join(_acknowledged(history))

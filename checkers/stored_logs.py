@@ -9,8 +9,11 @@ from __future__ import annotations
 import bisect
 from dataclasses import dataclass
 
+import numpy as np
+
 from dethrone.checkers.dense import Dense
 from dethrone.harness.core.chunks import Note
+from dethrone.harness.core.columns import Ints, changes
 from dethrone.harness.core.rolling import roll
 
 UNKNOWN = -1
@@ -49,8 +52,16 @@ class Prefixes:
         self.rivals: dict[tuple[int, int], tuple[int, ...]] = {}
         """(index, term) → another entry there, of a node of a lower rank: which others are compared with."""
 
+    def dense(self, term: int) -> Dense:
+        """The rows of all entries of this term."""
+        return self._terms.get(term) or Dense(4)
+
+    def hold(self, term: int, dense: Dense) -> None:
+        """These are its rows."""
+        self._terms[term] = dense
+
     def get(self, index: int, term: int) -> tuple[int, ...] | None:
-        """(hash of the prefix, hash of the payload, seq, rank) of the entry of this term at this index."""
+        """(hash of the prefix, number of the payload, seq, rank) of the entry of this term at this index."""
         rows = self._terms.get(term)
         return None if rows is None else rows.get(index)
 
@@ -77,13 +88,13 @@ class Log:
     def _reset(self, offset: int) -> None:
         self.offset = self.end = offset
         """``end``: the last index."""
-        self._last = 0 if offset == 0 else UNKNOWN
+        self.last = 0 if offset == 0 else UNKNOWN
         """The hash of the whole log."""
         self._starts: list[int] = []
         self._terms: list[int] = []
         """Where each stretch of entries of one term begins, and that term."""
         self._own: dict[int, tuple[int, int]] = {}
-        """Index → (hash of the prefix, hash of the payload) where another entry stands first in ``prefixes``."""
+        """Index → (hash of the prefix, number of the payload) where another entry stands first in ``prefixes``."""
 
     def term(self, index: int) -> int:
         """The term of an entry that is there."""
@@ -94,12 +105,12 @@ class Log:
     def prefix(self, index: int) -> int:
         """The hash of the prefix that ends with this entry, which is there; UNKNOWN: not known."""
         if index == self.end:
-            return self._last
+            return self.last
         found = self.at(index)
         return UNKNOWN if found is None else found[2]
 
     def at(self, index: int) -> tuple[int, int, int] | None:
-        """(term, hash of the payload, hash of the prefix) of this entry, if known."""
+        """(term, number of the payload, hash of the prefix) of this entry, if known."""
         if not self.offset < index <= self.end:
             return None
         term = self.term(index)
@@ -127,7 +138,7 @@ class Log:
         del self._starts[keep:], self._terms[keep:]
         self._own = {index: own for index, own in self._own.items() if index <= self.end}
         before = self.at(self.end)
-        self._last = (0 if self.offset == 0 else UNKNOWN) if before is None else before[2]
+        self.last = (0 if self.offset == 0 else UNKNOWN) if before is None else before[2]
 
     def lose(self, count: int) -> None:
         """There are ``count`` entries, and nothing is known of them."""
@@ -143,9 +154,43 @@ class Log:
             self._starts.append(index)
             self._terms.append(term)
         self.end = index
-        if self._last != UNKNOWN:
-            self._last = roll(self._last, term, payload)
-        return self._last
+        if self.last != UNKNOWN:
+            self.last = roll(self.last, term, payload)
+        return self.last
+
+    @property
+    def shared(self) -> bool:
+        """Whether all its entries are known, and stand in ``prefixes``."""
+        return self.last != UNKNOWN and not self._own
+
+    def extend(self, first: int, terms: Ints, last: int) -> None:
+        """Store entries of these terms behind the end, from index ``first`` on. ``last``: the hash of the whole log."""
+        for at in changes(terms).tolist():
+            if not self._terms or self._terms[-1] != terms[at]:
+                self._starts.append(first + at)
+                self._terms.append(int(terms[at]))
+        if len(terms):
+            self.end, self.last = first + len(terms) - 1, last
+
+    def terms(self, indices: Ints) -> Ints:
+        """The terms of entries that are there."""
+        held: Ints = np.array(self._terms, dtype=np.int64)
+        return held[np.searchsorted(np.array(self._starts, dtype=np.int64), indices, side="right") - 1]
+
+    def rows(self, first: int, end: int) -> list[Ints] | None:
+        """``at`` of the entries from ``first`` up to and without ``end``, which are there and shared; None: not all
+        stand in arrays."""
+        parts = []
+        place = bisect.bisect_right(self._starts, first) - 1
+        while first < end:
+            stop = min(end, self._starts[place + 1]) if place + 1 < len(self._starts) else end
+            term = self._terms[place]
+            held = self._prefixes.dense(term).slice(first, stop)
+            if held is None:
+                return None
+            parts.append((np.full(stop - first, term, dtype=np.int64), held[1], held[0]))
+            first, place = stop, place + 1
+        return [np.concatenate(columns) for columns in zip(*parts, strict=True)]
 
     def keep(self, index: int, roll: int, payload: int) -> None:
         """This entry differs from the one that stands first in ``prefixes``."""
@@ -161,6 +206,8 @@ class Replica:
         self.incarnation: int | None = None
         self.regressions: list[Regression] = []
         self.ends: list[LeaderEnd] = []
+        self.last_settled = (0, 0)
+        """(index, hash of the prefix) up to which what it committed was compared, in any incarnation."""
         self.forget_memory()
 
     def forget_memory(self) -> None:
@@ -178,6 +225,12 @@ class Replica:
         self.own_term: int | None = None
         self.truncated: list[tuple[int, int, Note]] = []
         """Truncations while it led, if its next own term is the same: (place among the regressions, term, event)."""
+
+    def settled(self) -> int:
+        """The index up to which it committed what its log holds now."""
+        index, prefix = self.last_settled
+        same = index > self.pinned and index <= self.log.end and self.log.prefix(index) == prefix != UNKNOWN
+        return index if same else self.pinned
 
     def regressed(self, event: Note, what: str, *seqs: int, term: int | None = None) -> None:
         """Note a regression."""

@@ -2,7 +2,8 @@
 
 Two forms answer alike: events in memory (``EventChunk``) and columns (``RowChunk``), which make objects of those
 events only that are asked for. Guarantees: events in the order of the history, but the trace events of a node in its
-own order, ``(incarnation, n)``. Rows cannot be put in order, so that which makes chunks of rows sees to it (``Order``).
+own order, ``(incarnation, n)``. Rows cannot be put in order, so that which makes chunks of rows sees to it
+(``long_history``).
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import contextlib
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import pairwise
+from itertools import islice, pairwise
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
@@ -31,6 +32,7 @@ from dethrone.harness.core.columns import (
 )
 from dethrone.harness.core.errors import HistoryError
 from dethrone.harness.core.events import Event, Invoke, Observed, Return, Traced
+from dethrone.harness.core.log_columns import LogColumns, log_columns
 from dethrone.harness.core.op_columns import Asked, Returned, Values, asked_of, returned_of
 
 if TYPE_CHECKING:
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
 E = TypeVar("E", bound=Event)
 _OWN_ORDER = attrgetter("incarnation", "n")
 _SHORT_MAX = 2**31 - 1
+ALL = slice(None)
 
 
 class Note(NamedTuple):
@@ -65,14 +68,21 @@ class Chunk(Protocol):
     def of(self, kind: type[E]) -> Sequence[E]:
         """Those of one type."""
 
+    def asked_to(self, functions: Collection[str]) -> Sequence[Invoke]:
+        """Invocations that do one of these."""
+
     def traced(self, names: Collection[str]) -> Sequence[Traced]:
         """Trace events with one of these names."""
 
     def traced_at(self, places: Ints) -> Sequence[Traced]:
         """Trace events by their places in ``table``."""
 
-    def notes(self, names: Collection[str], indexed: Collection[str]) -> Iterable[Note]:
-        """``traced`` in short; events with the names ``indexed`` have data only where these name no index."""
+    def notes(self, names: Collection[str], indexed: Collection[str], within: slice = ALL) -> Iterable[Note]:
+        """``traced`` in short, of them those ``within``; events with the names ``indexed`` have data only where these
+        name no index."""
+
+    def logs(self, names: Collection[str]) -> LogColumns | None:
+        """The columns of ``notes``; None: these are objects already."""
 
     @property
     def words(self) -> Dictionary:
@@ -133,6 +143,10 @@ class EventChunk:
         """See ``Chunk``."""
         return self.by_type.get(kind, [])
 
+    def asked_to(self, functions: Collection[str]) -> list[Invoke]:
+        """See ``Chunk``."""
+        return [event for event in self.of(Invoke) if event.f in functions]
+
     def traced(self, names: Collection[str]) -> list[Traced]:
         """See ``Chunk``."""
         held = [name for name in names if name in self._by_name]
@@ -145,24 +159,21 @@ class EventChunk:
         """See ``Chunk``."""
         return [self._traced[place] for place in places.tolist()]
 
-    def notes(self, names: Collection[str], indexed: Collection[str]) -> Iterator[Note]:
+    def notes(self, names: Collection[str], indexed: Collection[str], within: slice = ALL) -> Iterator[Note]:
         """See ``Chunk``."""
         del indexed
-        for event in self._traced:
-            if event.name in names:
-                data = event.data
-                index = data.get("index")
-                yield Note(
-                    event.seq,
-                    event.group,
-                    event.node,
-                    event.incarnation,
-                    event.name,
-                    event.term,
-                    event.source == "shell",
-                    index if type(index) is int else None,
-                    data,
-                )
+        wanted = (event for event in self._traced if event.name in names)
+        for event in islice(wanted, within.start, within.stop):
+            data = event.data
+            index = data.get("index")
+            known = index if type(index) is int else None
+            life, shell = event.incarnation, event.source == "shell"
+            yield Note(event.seq, event.group, event.node, life, event.name, event.term, shell, known, data)
+
+    def logs(self, names: Collection[str]) -> LogColumns | None:
+        """See ``Chunk``."""
+        del names
+        return None
 
     @cached_property
     def words(self) -> Dictionary:
@@ -243,9 +254,14 @@ class RowChunk:
             self._made[kind] = self._events(np.flatnonzero(mask))
         return self._made[kind]
 
+    def asked_to(self, functions: Collection[str]) -> Sequence[Invoke]:
+        """See ``Chunk``."""
+        return self._events(np.flatnonzero(self._named(functions) & self._is("type", "invoke")))
+
     def traced(self, names: Collection[str]) -> Sequence[Traced]:
         """See ``Chunk``."""
-        return self.traced_at(np.flatnonzero(self._named(names)[self._traced_rows]))
+        held = [self._by_name[name] for name in names if name in self._by_name]
+        return self.traced_at(np.sort(np.concatenate(held))) if held else ()
 
     def traced_at(self, places: Ints) -> Sequence[Traced]:
         """See ``Chunk``."""
@@ -256,9 +272,9 @@ class RowChunk:
             self._traced.update(zip(fresh, made, strict=True))
         return [self._traced[place] for place in wanted]
 
-    def notes(self, names: Collection[str], indexed: Collection[str]) -> Iterator[Note]:
+    def notes(self, names: Collection[str], indexed: Collection[str], within: slice = ALL) -> Iterator[Note]:
         """See ``Chunk``."""
-        places = np.flatnonzero(self._named(names) & self._all_traced)
+        places = np.flatnonzero(self._named(names) & self._all_traced)[within]
         index = self._batch.column("index")
         known = index.is_valid().to_numpy(zero_copy_only=False)[places]
         bare = known & self._named(indexed)[places]
@@ -275,6 +291,23 @@ class RowChunk:
                 [number if there else None for number, there in numbers],
                 [None if without else rows.data_in(next(rest)) for without in bare.tolist()],
             )
+
+    def logs(self, names: Collection[str]) -> LogColumns | None:
+        """See ``Chunk``."""
+        mask, index, rest = (
+            self._named(names)[self._traced_rows],
+            self._batch.column("index"),
+            self._batch.column("rest"),
+        )
+        rows_of = self._traced_rows[mask]
+        return log_columns(
+            self.table,
+            self.words,
+            mask,
+            named=index.fill_null(-1).to_numpy()[rows_of],
+            known=index.is_valid().to_numpy(zero_copy_only=False)[rows_of],
+            rests=lambda places: rest.take(_indices(rows_of[places])).dictionary_encode(),
+        )
 
     @cached_property
     def words(self) -> Dictionary:
@@ -366,6 +399,14 @@ class RowChunk:
         """Place in ``table`` → row."""
         return np.flatnonzero(self._all_traced)
 
+    @cached_property
+    def _by_name(self) -> dict[str, Ints]:
+        """Name → the places of its trace events in ``table``: many views ask for a name that is rare."""
+        name = self.table.name
+        order = np.argsort(name, kind="stable")
+        bounds = [*changes(name[order]).tolist(), len(order)]
+        return {self.words.word(int(name[order[lo]])) or "": order[lo:hi] for lo, hi in pairwise(bounds)}
+
     def _is(self, column: str, word: str) -> Bools:
         coded = self._batch.column(column)
         held = coded.dictionary.to_pylist()
@@ -439,25 +480,6 @@ def _indices(places: Ints) -> Any:
     import pyarrow as pa
 
     return pa.array(places)
-
-
-class Order:
-    """Whether the trace events of every node come in its own order, chunk after chunk."""
-
-    def __init__(self) -> None:
-        self._last: dict[tuple[str, str], tuple[int, int]] = {}
-        """(group, node) → (incarnation, n) of its last event."""
-
-    def keeps(self, chunk: Chunk) -> bool:
-        """Whether this chunk keeps it."""
-        for who, places in by_node(chunk):
-            life, n = chunk.table.incarnation[places], chunk.table.n[places]
-            first = self._last.get(who, (int(life[0]), int(n[0])))
-            life, n = np.append(first[0], life), np.append(first[1], n)
-            if bool(np.any((life[1:] < life[:-1]) | ((life[1:] == life[:-1]) & (n[1:] < n[:-1])))):
-                return False
-            self._last[who] = int(life[-1]), int(n[-1])
-        return True
 
 
 def by_node(chunk: Chunk, among: Bools | None = None) -> list[tuple[tuple[str, str], Ints]]:

@@ -122,21 +122,21 @@ class Ops:
         if not wanted.any():
             return
         reader = Reader()
-        about: dict[int, tuple[tuple[str, str], bool]] = {}
+        about: dict[int, tuple[tuple[str, Any], bool]] = {}
         """``seq`` of a return → what it is about, and whether it is wanted."""
         shown: dict[int, Any] = {}
         waiting: deque[tuple[int, Any]] = deque()
         for part in self.parts:
             here = np.arange(part.first, part.first + part.size)
             places = here if among is None else here[among[here]]
-            groups = map(self.words.word, self.group[places].tolist())
+            groups = self.words.spelled(self.group[places])
             values = part.asked(None if among is None else places - part.first) if len(places) else ()
             rows = zip(
                 places.tolist(), values, self.back[places].tolist(), groups, wanted[places].tolist(), strict=True
             )
             for place, value, back, group, mine in rows:
                 if back != NONE:
-                    about[back] = (group or "", repr(value)), mine
+                    about[back] = (group or "", value), mine
                 if mine:
                     waiting.append((place, value))
             backs = (
@@ -145,7 +145,7 @@ class Ops:
             seqs = part.seq if backs is None else part.seq[backs]
             for seq, value in zip(seqs.tolist(), part.returned(backs) if len(seqs) else (), strict=True):
                 key, mine = about.pop(seq, (None, False))
-                read = _read(reader, key, value) if key is not None and is_record(value) else value
+                read = _read(reader, (key[0], repr(key[1])), value) if key is not None and is_record(value) else value
                 if mine:
                     shown[seq] = read
             last = int(part.seq[-1]) if len(part.seq) else NONE
@@ -160,7 +160,7 @@ class Ops:
         places = np.array([place for place, _ in values], dtype=np.int64)
         numbers = [column[places].tolist() for column in (self.seq, self.t, self.process, self.back, self.back_t)]
         coded = (self.group, self.f, self.target, self.status, self.node)
-        words = [list(map(self.words.word, column[places].tolist())) for column in coded]
+        words = [self.words.spelled(column[places]) for column in coded]
         for (_, value), (seq, t, process, back, back_t), (group, f, target, status, node) in zip(
             values, zip(*numbers, strict=True), zip(*words, strict=True), strict=True
         ):

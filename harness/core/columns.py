@@ -54,6 +54,10 @@ class Dictionary:
         """The word behind a code."""
         return None if code < 0 else self.words[code]
 
+    def spelled(self, codes: Codes) -> list[Any]:
+        """The words behind all these codes at once."""
+        return list(map([*self.words, None].__getitem__, codes.tolist()))
+
     def __len__(self) -> int:
         return len(self.words)
 

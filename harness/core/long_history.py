@@ -15,8 +15,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+import numpy as np
+
 from dethrone.harness.core import parquet, rows
-from dethrone.harness.core.chunks import Chunk, EventChunk, Order
+from dethrone.harness.core.chunks import Chunk, EventChunk, by_node
 from dethrone.harness.core.errors import HistoryError
 from dethrone.harness.core.events import SCHEMA, Begin, End, Event, Invoke, Observed, Return, Traced
 from dethrone.harness.core.history import BLOCK_EVENTS, History, LineDigest, Told, View
@@ -52,12 +54,31 @@ class Part(NamedTuple):
             yield EventChunk(self.source)
 
 
+class _Order:
+    """Whether the trace events of every node come in its own order, chunk after chunk."""
+
+    def __init__(self) -> None:
+        self._last: dict[tuple[str, str], tuple[int, int]] = {}
+        """(group, node) → (incarnation, n) of its last event."""
+
+    def keeps(self, chunk: Chunk) -> bool:
+        """Whether this chunk keeps it."""
+        for who, places in by_node(chunk):
+            life, n = chunk.table.incarnation[places], chunk.table.n[places]
+            first = self._last.get(who, (int(life[0]), int(n[0])))
+            life, n = np.append(first[0], life), np.append(first[1], n)
+            if bool(np.any((life[1:] < life[:-1]) | ((life[1:] == life[:-1]) & (n[1:] < n[:-1])))):
+                return False
+            self._last[who] = int(life[-1]), int(n[-1])
+        return True
+
+
 class _Rare:
     """The fold of what stays in memory."""
 
     def __init__(self) -> None:
         self._found: dict[type, list[Any]] = defaultdict(list)
-        self._order = Order()
+        self._order = _Order()
         self._ordered = True
 
     def take(self, chunk: Chunk) -> None:

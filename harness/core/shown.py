@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate
 from typing import Any, Literal, overload
 
 import msgspec
@@ -36,19 +37,18 @@ class Growing:
 
     __slots__ = ("chain", "simple", "values")
 
-    def __init__(self, values: Iterable[Any] = ()) -> None:
+    def __init__(self, values: Sequence[Any] = ()) -> None:
         self.values: list[Any] = []
         self.chain = [0]
         self.simple = True
         """Whether all values are whole numbers or words, which are equal exactly if they are the same value."""
-        self.extend(values)
+        self.extend(values, _links(0, values))
 
-    def extend(self, values: Iterable[Any]) -> None:
-        """More of them."""
-        for value in values:
-            self.values.append(value)
-            self.chain.append(_link(self.chain[-1], value))
-            self.simple = self.simple and type(value) in (int, str)
+    def extend(self, values: Sequence[Any], links: Sequence[int]) -> None:
+        """More of them, and the hashes that follow."""
+        self.values += values
+        self.chain += links
+        self.simple = self.simple and all(type(value) in (int, str) for value in values)
 
 
 class Shown(Sequence[Any]):
@@ -116,12 +116,14 @@ class Recorder:
         first = _common(known.values, shown)
         rest = shown[first:]
         record: dict[str, Any] = {_KEY: "list", "first": first}
-        _, grown = _follow(known, first, rest)
+        links = _links(known.chain[first], rest)
+        last = links[-1] if rest else known.chain[first]
+        _, grown = _follow(known, first, rest, links)
         if grown is not None:
             self._lists[key] = grown
         if rest:
             record["then"] = rest
-        record["hash"] = _word(_chained(known.chain[first], rest))
+        record["hash"] = _word(last)
         return record
 
     def _set(self, key: Hashable, shown: frozenset[Any]) -> dict[str, Any]:
@@ -160,9 +162,10 @@ class Reader:
         known = self._lists.setdefault(key, Growing())
         if not 0 <= first <= len(known.values):
             raise HistoryError(f"the record of a read begins with {first} values where {len(known.values)} are known")
-        if _word(_chained(known.chain[first], rest)) != word:
+        links = _links(known.chain[first], rest)
+        if _word(links[-1] if rest else known.chain[first]) != word:
             raise HistoryError("the record of a read does not fit its hash")
-        shown, grown = _follow(known, first, rest)
+        shown, grown = _follow(known, first, rest, links)
         if grown is not None:
             self._lists[key] = grown
         return shown
@@ -180,7 +183,7 @@ class Reader:
 
 def is_record(value: Any) -> bool:
     """Whether this is how a read was recorded, and not what it returned."""
-    return isinstance(value, Mapping) and _KEY in value
+    return (type(value) is dict or isinstance(value, Mapping)) and _KEY in value
 
 
 def key_of(invoke: Invoke) -> Hashable:
@@ -201,7 +204,7 @@ def in_words(value: Any) -> Any:
     return value
 
 
-def _follow(known: Growing, first: int, rest: Sequence[Any]) -> tuple[Shown, Growing | None]:
+def _follow(known: Growing, first: int, rest: Sequence[Any], links: Sequence[int]) -> tuple[Shown, Growing | None]:
     """The list that begins as ``known`` and continues so; and what is the longest now, if that is another list.
 
     ``known`` itself grows where the list continues behind its end.
@@ -209,7 +212,7 @@ def _follow(known: Growing, first: int, rest: Sequence[Any]) -> tuple[Shown, Gro
     if not rest:
         return Shown(known, first), None
     if first == len(known.values):
-        known.extend(rest)
+        known.extend(rest, links)
         return Shown(known, len(known.values)), None
     other = Growing([*known.values[:first], *rest])
     longer = len(other.values) > len(known.values)
@@ -244,10 +247,9 @@ def _link(before: int, value: Any) -> int:
     return int.from_bytes(hashlib.blake2b(data, digest_size=8).digest(), "big")
 
 
-def _chained(before: int, values: Iterable[Any]) -> int:
-    for value in values:
-        before = _link(before, value)
-    return before
+def _links(before: int, values: Iterable[Any]) -> list[int]:
+    """The hash behind each of these values, which follow what has the hash ``before``."""
+    return list(accumulate(values, _link, initial=before))[1:]
 
 
 def _sum(values: Iterable[Any]) -> int:

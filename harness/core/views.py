@@ -23,12 +23,12 @@ class Columns:
 
     def rows(self, places: Iterable[int] | None = None) -> Iterator[Observed]:
         """The observations at these places, as events; default: all."""
-        table, word = self.observed, self.words.word
+        table = self.observed
         within = slice(None) if places is None else np.asarray(list(places), dtype=np.int64)
         names = ("seq", "t", "lo", "hi", "incarnation", "term", "log_term", "log_index", "commit", "leads", "atomic")
         numbers = [getattr(table, name)[within].tolist() for name in names]
         coded = [
-            list(map(word, getattr(table, name)[within].tolist()))
+            self.words.spelled(getattr(table, name)[within])
             for name in ("group", "node", "role", "leader", "voted_for")
         ]
         for (seq, t, lo, hi, incarnation, term, log_term, log_index, commit, leads, atomic), (
