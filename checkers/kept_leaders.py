@@ -16,14 +16,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from dethrone.checkers.facts import elections, leading
+from dethrone.checkers.facts import answers, elections, leading
 from dethrone.checkers.graph import end_of_run
 from dethrone.checkers.noise import disturbance, measured_anywhere
 from dethrone.harness.core.clock import Ns
 from dethrone.harness.core.events import FaultEvent
 from dethrone.harness.core.history import History, per_history
 from dethrone.harness.core.interfaces import declared
-from dethrone.harness.core.intervals import union
+from dethrone.harness.core.intervals import Interval, union
 from dethrone.harness.core.plan import Plan
 from dethrone.harness.core.views import columns
 
@@ -85,10 +85,10 @@ def _under(history: History, plan: Plan, begin: FaultEvent, window: _Window) -> 
         return Under(begin.fault, begin.kind, fate, why, after)
 
     fates = [_of_group(history, plan, group, window) for group in _led_groups(history)]
-    fate, why, at = min(fates, key=lambda found: _RANK.index(found[0]))
-    if fate in ("kept", "lost") and _noisy(history, plan, begin, window, at):
+    fate, why, won = min(fates, key=lambda found: _RANK.index(found[0]))
+    if fate in ("kept", "lost") and _noisy(history, plan, begin, window, won):
         return row("noise", f"{why}, and a node stalled meanwhile")
-    return row(fate, why, at)
+    return row(fate, why, None if won is None else won[1])
 
 
 @per_history
@@ -99,7 +99,8 @@ def _led_groups(history: History) -> list[str]:
     return sorted({table.words.words[code] for code in set(polls.group[polls.leads].tolist())}) or [""]
 
 
-def _of_group(history: History, plan: Plan, group: str, window: _Window) -> tuple[Fate, str, Ns | None]:
+def _of_group(history: History, plan: Plan, group: str, window: _Window) -> tuple[Fate, str, Interval | None]:
+    """What became of its leader, why that is known, and within which time another one won, if one did."""
     begin, until = window.begin, window.until
     in_terms = plan.promise.leader_bound_to_term
     polls = leading(history)
@@ -125,22 +126,35 @@ def _of_group(history: History, plan: Plan, group: str, window: _Window) -> tupl
     if changed is not None:
         _, hi, node, term = changed
         now = f"{node} then led" + (f" term {term}" if in_terms else "")
-        return ("lost", f"{was}; {now}", hi) if hi >= begin else ("unknown", f"{now} before the fault began", None)
+        if hi < begin:
+            return "unknown", f"{now} before the fault began", None
+        return "lost", f"{was}; {now}", (max(begin, _not_before(history, node, term if in_terms else None, hi)), hi)
     if not any(lo >= window.healed and node == before.node for lo, _, node, _ in seen):
         return "unknown", f"{was}, and no node was seen to lead after the heal", None
     return "kept", was, None
 
 
-def _noisy(history: History, plan: Plan, begin: FaultEvent, window: _Window, lost_at: Ns | None) -> bool:
-    """Whether noise may have caused what is seen: the loss, or that nothing happened."""
-    promise, lo = plan.promise, window.begin
-    last = window.healed if lost_at is None else lost_at
-    stalls = measured_anywhere(history, promise, plan) if declared(begin.kind).harms == "clock" else []
+def _not_before(history: History, node: str, term: int | None, seen_ns: Ns) -> Ns:
+    """The earliest moment at which a node can have won: when it was last polled in an earlier term, or as no leader."""
+    polls = answers(history)
+    before = polls.of_node(node) & (polls.keys <= seen_ns)
+    before &= ~polls.column("leads").astype(bool) if term is None else polls.column("term") < term
+    return int(polls.column("lo")[before].max(initial=0))
+
+
+def _noisy(history: History, plan: Plan, begin: FaultEvent, window: _Window, won: Interval | None) -> bool:
+    """Whether noise may have caused what is seen: the loss, or that nothing happened.
+
+    As in ``leader_stability``, a stall may have deposed a leader if it ended no more than one election round before.
+    """
+    promise, of_clocks = plan.promise, declared(begin.kind).harms == "clock"
+    stalls = measured_anywhere(history, promise, plan) if of_clocks else []
     voters = [one for one in stalls if not one.host or one.host in plan.voters]
-    if lost_at is None and declared(begin.kind).harms == "clock":
-        stalled = union((max(one.lo, lo), min(one.hi, last)) for one in voters if one.hi > lo and one.lo < last)
-        return 2 * sum(end - since for since, end in stalled) > last - lo
+    lo, hi = won or (window.begin, window.healed)
+    if won is None and of_clocks:
+        stalled = union((max(one.lo, lo), min(one.hi, hi)) for one in voters if one.hi > lo and one.lo < hi)
+        return 2 * sum(end - since for since, end in stalled) > hi - lo
     since = lo - promise.election_timeout_ns
-    return disturbance(history, promise, plan).within(plan.voters, lo, last) or any(
-        one.hi >= since and one.lo <= last for one in voters
+    return disturbance(history, promise, plan).within(plan.voters, lo, hi) or any(
+        one.hi >= since and one.lo <= hi for one in voters
     )

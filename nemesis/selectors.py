@@ -18,6 +18,7 @@ Of a fault that an event triggered, relative to that event:
 
     actor                  the node of the event
     candidate, voter       who stood, one who voted, where the event names them; voters: all who did
+    receiver               to whom a frame was sent
     peer, peer:2           that many running nodes other than the actor; peers: every other node
 
 Of a fault in a step with named faults:
@@ -52,7 +53,7 @@ NAMING = ("node", "zone", "hit-by", "spared-by")
 
 _EXAMPLES = {"node": "node:n3 or node:n1,n2", "zone": "zone:a or zone:leader"}
 
-OF_EVENT = ("actor", "candidate", "voter", "voters", "peer", "peers")
+OF_EVENT = ("actor", "candidate", "voter", "voters", "receiver", "peer", "peers")
 """Selectors that speak of the event that triggered the fault."""
 
 KINDS = (

@@ -45,7 +45,9 @@ _BY = ("leader", "follower", "node", "hit-by", "spared-by", "all")
 _TRACE_WHERE = frozenset({"term", "term_min", "source"})
 _LEADING = frozenset({"LEADER", "Leader", "leader"})
 
-Reader = Callable[[Any, Invoke | None], Occurrence | None]
+Before = Invoke | Observed | None
+"""What an event follows: see ``Condition.match``."""
+Reader = Callable[[Any, Any], Occurrence | None]
 
 
 class EventCondition(msgspec.Struct, frozen=True, kw_only=True):
@@ -102,11 +104,11 @@ class EventCondition(msgspec.Struct, frozen=True, kw_only=True):
                 next_step=f"known: {ANYBODY}, {', '.join(_BY)}",
             )
 
-    def match(self, event: Any, trigger: OnEvent, asked: Invoke | None) -> Occurrence | None:
+    def match(self, event: Any, trigger: OnEvent, before: Before) -> Occurrence | None:
         """The occurrence that the event shows; None if it is another, or lacks a field of ``where``."""
         if self.traces is not None and type(event) is Traced and event.name not in self.traces:
             return None
-        found = self.read(event, asked)
+        found = self.read(event, before)
         if found is None or not trigger.where:
             return found
         data = _data(event)
@@ -159,7 +161,7 @@ def _seen(event: Any, name: str, key: tuple[Any, ...] | None = None, /, **others
     return Occurrence(event=name, span=event.span, key=own, roles=roles, term=event.term, group=event.group)
 
 
-def _elected(event: Traced | Observed, _: Invoke | None) -> Occurrence | None:
+def _elected(event: Traced | Observed, _: Before) -> Occurrence | None:
     if type(event) is Observed:  # a system without traces: the first node seen to lead a term
         if not event.leads or not event.term:
             return None
@@ -184,7 +186,7 @@ def _granted(event: Traced) -> str | None:
     return candidate if yes else None
 
 
-def _vote_granted(event: Traced, _: Invoke | None) -> Occurrence | None:
+def _vote_granted(event: Traced, _: Before) -> Occurrence | None:
     candidate = _granted(event)
     if candidate is None:
         return None
@@ -193,24 +195,24 @@ def _vote_granted(event: Traced, _: Invoke | None) -> Occurrence | None:
     return _seen(event, "vote-granted", key, voter=event.node, candidate=candidate)
 
 
-def _campaign(event: Traced, _: Invoke | None) -> Occurrence | None:
+def _campaign(event: Traced, _: Before) -> Occurrence | None:
     if event.source == "shell" and event.data.get("candidate") != event.node:
         return None
     return _seen(event, "campaign-sent", candidate=event.node)
 
 
-def _pre_voting(event: Traced, _: Invoke | None) -> Occurrence | None:
+def _pre_voting(event: Traced, _: Before) -> Occurrence | None:
     return _seen(event, "pre-voting", (event.term, event.data.get("round", event.n)), candidate=event.node)
 
 
-def _pre_vote_granted(event: Traced, _: Invoke | None) -> Occurrence | None:
+def _pre_vote_granted(event: Traced, _: Before) -> Occurrence | None:
     data = event.data
     if data.get("granted") is not True and data.get("row") != 5:
         return None
     return _seen(event, "pre-vote-granted", (event.n,), voter=event.node, candidate=str(data.get("candidate") or ""))
 
 
-def _stepped_down(event: Traced, _: Invoke | None) -> Occurrence | None:
+def _stepped_down(event: Traced, _: Before) -> Occurrence | None:
     if event.name != "step_down":
         data = event.data
         if (data.get("from") or data.get("was")) not in _LEADING or data.get("to") in _LEADING:
@@ -237,25 +239,25 @@ def _each(name: str) -> Reader:
     return lambda event, _: _seen(event, name, (event.n,))
 
 
-def _appended(event: Traced, _: Invoke | None) -> Occurrence | None:
+def _appended(event: Traced, _: Before) -> Occurrence | None:
     """Every line; an acceptance is reported by both sources."""
     if event.name == "accepted" and event.source != "shell":
         return None
     return _seen(event, "appended", (event.n,))
 
 
-def _configuration(event: Traced, _: Invoke | None) -> Occurrence | None:
+def _configuration(event: Traced, _: Before) -> Occurrence | None:
     data = event.data
     if event.name == "config" and data.get("what") not in {"appended", "adopted"}:
         return None
     return _seen(event, "configuration-appended", (data.get("index", event.n),))
 
 
-def _term_reached(event: Traced, _: Invoke | None) -> Occurrence | None:
+def _term_reached(event: Traced, _: Before) -> Occurrence | None:
     return _seen(event, "term-reached")
 
 
-def _leader_seen(event: Traced, _: Invoke | None) -> Occurrence | None:
+def _leader_seen(event: Traced, _: Before) -> Occurrence | None:
     leader = event.data.get("leader")
     return None if leader is None else _seen(event, "leader-seen", (event.term, str(leader)))
 
@@ -290,7 +292,7 @@ def _shown(
 
 
 def _process(name: str, line: str) -> EventCondition:
-    def read(event: NodeProcess, _: Invoke | None) -> Occurrence | None:
+    def read(event: NodeProcess, _: Before) -> Occurrence | None:
         if event.phase != name:
             return None
         key = (event.node, event.incarnation)
@@ -301,7 +303,7 @@ def _process(name: str, line: str) -> EventCondition:
 
 
 def _fault(name: str, line: str, outcome: str) -> EventCondition:
-    def read(event: FaultEvent, _: Invoke | None) -> Occurrence | None:
+    def read(event: FaultEvent, _: Before) -> Occurrence | None:
         if event.outcome != outcome:
             return None
         return Occurrence(event=name, span=event.span, key=(event.fault,), roles={"actor": event.victims})

@@ -26,6 +26,7 @@ ORDER = (
     *(
         "common",
         "requests",
+        "placing",
         "confinement",
         "processes",
         "commands",
@@ -35,6 +36,9 @@ ORDER = (
         "volume",
         "fuse_server",
         "mounts",
+        "groups",
+        "cpu_limit",
+        "memory_limit",
         "disk_helper",
         "disks",
         "addresses",
@@ -51,7 +55,8 @@ ORDER = (
         "news",
         "tails",
     ),
-    *("noise", "gauge", "threads", "asked", "patterns", "vdso", "tracing", "waits", "hand", "vdso_clock"),
+    *("noise", "gauge", "threads", "asked", "patterns", "frames", "pages", "sightings"),
+    *("vdso", "tracing", "waits", "hand", "vdso_clock"),
     *("node", "adopted", "convergence", "connections", "healing", "verbs", "server", "main"),
 )
 """All modules; each imports only earlier ones."""

@@ -16,6 +16,7 @@ import docker
 
 from dethrone.clusters.agent import confirm
 from dethrone.clusters.agent.agent_host import AgentHost
+from dethrone.clusters.agent.host.groups import kernel_limits
 from dethrone.clusters.agent.host.hand import why_no_vdso
 from dethrone.clusters.deploying import all_or_nothing, check_names, together
 from dethrone.clusters.docker import client as engine
@@ -30,6 +31,7 @@ from dethrone.clusters.docker.ship import ship
 from dethrone.harness.core.clock import Ns
 from dethrone.harness.core.errors import ClusterError
 from dethrone.harness.core.interfaces import (
+    OF_GROUPS,
     USUAL_CAPABILITIES,
     Available,
     BackendTraits,
@@ -65,6 +67,7 @@ class DockerBackend(confirm.AgentBackend):
         """Hosts of our own: the defaults, without a vDSO that cannot be changed (of the kernel here, as a rule); and
         disks that fail, where the kernel has FUSE."""
         able = OF_MOUNTS if FUSE.exists() else frozenset[str]()
+        able |= frozenset(controller for controller in OF_GROUPS if kernel_limits(controller))
         without = {"vdso"} if why_no_vdso() else set[str]()
         return BackendTraits(memory_dir=f"{MEMORY}/data", capabilities=(USUAL_CAPABILITIES | able) - without)
 
@@ -112,6 +115,7 @@ class DockerBackend(confirm.AgentBackend):
                     memory_bytes=spec.memory_bytes,
                     pids=spec.pids,
                     mounts=bool(spec.needs & OF_MOUNTS),
+                    groups=bool(spec.needs & OF_GROUPS),
                 )
                 host = meet(
                     client,

@@ -11,6 +11,7 @@ import contextlib
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import docker
 import docker.errors
@@ -55,13 +56,17 @@ def start_box(
     memory_bytes: int | None = None,
     pids: int | None = None,
     mounts: bool = False,
+    groups: bool = False,
 ) -> str:
     """Make and start one container; its id. ``names``: every node and its address, for the hosts file.
 
-    ``mounts``: its agent may serve the node's data directory, which takes more rights; the node has none of them.
+    ``mounts``: its agent may serve the node's data directory, which takes more rights; ``groups``: it may
+    limit what the node uses, which takes some of these; the node has none of them.
     """
     api = client.api
-    more = {"devices": ["/dev/fuse"], "security_opt": ["apparmor=unconfined"]} if mounts else {}
+    more: dict[str, Any] = {"security_opt": ["apparmor=unconfined"]} if mounts or groups else {}
+    if mounts:
+        more["devices"] = ["/dev/fuse"]
     with explained("starting a host", where=box.node):
         made = api.create_container(
             image,
@@ -73,7 +78,7 @@ def start_box(
             labels={OWNER: "run", RUN: run_id, STATE: state_dir, NODE: box.node},
             host_config=api.create_host_config(
                 network_mode=network.name,
-                cap_add=["NET_ADMIN", *(["SYS_ADMIN"] if mounts else [])],
+                cap_add=["NET_ADMIN", *(["SYS_ADMIN"] if mounts or groups else [])],
                 **more,
                 mem_limit=memory_bytes or MEMORY_BYTES,
                 memswap_limit=memory_bytes or MEMORY_BYTES,  # of memory and swap together: no swap

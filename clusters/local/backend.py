@@ -31,13 +31,14 @@ from dethrone.clusters.agent.host.nfqueue import QUEUES
 from dethrone.clusters.agent.streams import SocketStream
 from dethrone.clusters.deploying import check_names
 from dethrone.clusters.docker.labels import LIB, MEMORY
-from dethrone.clusters.local import labels, network, owned, rootless, users
+from dethrone.clusters.local import groups, labels, network, owned, rootless, users
 from dethrone.clusters.local.probing import probe
 from dethrone.clusters.local.room import AGENT_DIR, Machine, accounts, programs_of, steps, this_machine
 from dethrone.clusters.local.spawning import Becoming
 from dethrone.harness.core.clock import Ns
 from dethrone.harness.core.errors import ClusterError, ConfigError, HarnessError, MissingCapability
 from dethrone.harness.core.interfaces import (
+    OF_GROUPS,
     Available,
     BackendTraits,
     DeploySpec,
@@ -128,15 +129,28 @@ class LocalBackend(confirm.AgentBackend):
             _put_agent(boxes[labels.SWITCH] / "code")
             for name, line in (("passwd", users.ACCOUNT), ("group", users.GROUP)):
                 (place / name).write_text(accounts(_text(Path("/etc", name)), line), encoding="utf-8")
+            limits = sorted(spec.needs & OF_GROUPS)
+            lent = groups.make(limits, spec.nodes, run_id=spec.run_id, place=place, owner=owner)
             machine = this_machine()
             node_user = apart.node if apart is not None and not ids else users.NODE
             becoming = {}
             for node, box in boxes.items():
-                plan = _plan(spec, node, box, machine=machine, programs=programs, ids=ids, node_user=node_user)
+                plan = _plan(
+                    spec,
+                    node,
+                    box,
+                    machine=machine,
+                    programs=programs,
+                    ids=ids,
+                    node_user=node_user,
+                    lent=groups.shown(lent.get(node, {})),
+                )
                 becoming[node] = Becoming(node, plan, env=_environment(spec, node))
                 begun.append(becoming[node])
             switch = becoming.pop(labels.SWITCH)
             pids = {node: one.begun() for node, one in becoming.items()}
+            for node, pid in pids.items():
+                groups.join(lent[node], pid)
             for one in becoming.values():
                 one.made()  # a network of its own, too
             net = network.claim(run_id=spec.run_id, alias=alias, switch_pid=switch.begun(), nodes=len(spec.nodes))
@@ -268,6 +282,7 @@ def _plan(
     programs: Mapping[str, str],
     ids: Mapping[str, int],
     node_user: int,
+    lent: Sequence[Sequence[object]],
 ) -> dict[str, object]:
     if node == labels.SWITCH:
         return {"kind": "switch"}
@@ -284,7 +299,10 @@ def _plan(
         "name": node,
         "root": str(box / "root"),
         "log": str(box / _LOG),
-        "steps": steps(machine, box=str(box), programs=programs, files=files, shown=spec.shown, mounts=mounts),
+        "steps": [
+            *steps(machine, box=str(box), programs=programs, files=files, shown=spec.shown, mounts=mounts),
+            *lent,
+        ],
         "mounts": mounts,
         "ids": ids,
         "argv": [*agent, "--run", spec.run_id, "--node-user", str(node_user)],
@@ -331,6 +349,8 @@ def _last_words(node: str, box: Path) -> Iterator[None]:
 
 def _remove(run_id: str, places: Sequence[Path]) -> None:
     owned.end_processes(run_id)
+    for place in places:
+        groups.remove(place, run_id)
     owned.remove_devices(run_id)
     for place in places:
         owned.remove_directory(place, run_id)
@@ -370,7 +390,7 @@ def _enter() -> None:
 
 def _capabilities() -> frozenset[str]:
     """What the faults need that this machine's tools can do."""
-    able = {"signals", "files", "commands"}
+    able = {"signals", "files", "commands", "logs", "frames", "pages"}
     if _queues():
         able.add("links")
     if shutil.which("iptables-save", path=_path()) is not None:
@@ -381,6 +401,8 @@ def _capabilities() -> frozenset[str]:
         able.add("vdso")
     if FUSE.exists() and os.geteuid() == 0 and not rootless.is_inside():
         able |= OF_MOUNTS
+    if os.geteuid() == 0 and not rootless.is_inside():
+        able |= {controller for controller in OF_GROUPS if not groups.why_not(controller)}
     return frozenset(able)
 
 

@@ -1,4 +1,4 @@
-"""A client of a described system: one kept HTTP connection per node, one request per operation.
+"""A client of a described system: one kept HTTP connection per node, one request or command per operation.
 
 What a request says and how an answer is understood stands in ``[ops]``. Words in the path are percent-encoded; words
 in the body are JSON. Guarantees: a request is sent once; an answer that the description does not name leaves a changing
@@ -17,6 +17,7 @@ from urllib.parse import quote
 import msgspec
 
 from dethrone.clusters.own.answers import MISSING, at
+from dethrone.clusters.own.commands import carry_out
 from dethrone.clusters.own.parse import Request, request_of
 from dethrone.clusters.own.spec import OpTable
 from dethrone.clusters.own.words import fill_with
@@ -29,8 +30,17 @@ from dethrone.harness.core.interfaces import NodeSpec, OpOutcome
 class OwnClient:
     """See ``dethrone.harness.core.interfaces.Client``."""
 
-    def __init__(self, nodes: Mapping[str, NodeSpec], ops: Mapping[str, OpTable], *, port: int) -> None:
+    def __init__(
+        self,
+        nodes: Mapping[str, NodeSpec],
+        ops: Mapping[str, OpTable],
+        *,
+        port: int,
+        words: Mapping[str, Mapping[str, str]] | None = None,
+    ) -> None:
+        """``words``: of each node, for commands."""
         self._addresses = {name: spec.address for name, spec in nodes.items()}
+        self._words = words or {}
         self._ops = ops
         self._kept = KeptHttp(self._addresses, port)
 
@@ -42,6 +52,10 @@ class OwnClient:
             return unsent(f"no node {target!r}")
         if op is None or held is None:
             return unsent(f"no operation {f!r} with the value {value!r:.80}")
+        if op.command is not None:
+            words = {**self._words.get(target, {}), **{name: _plain(one) for name, one in held.items()}}
+            left_ns = max(1, deadline - time.monotonic_ns())
+            return carry_out(f, op, words, node=target, timeout_ns=left_ns)
         request = said(request_of(op), held)
         sent, json = request.body.encode() if request.body else None, bool(request.body)
         answered = self._kept.ask(f, target, deadline, method=request.method, path=request.path, body=sent, json=json)

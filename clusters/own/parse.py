@@ -34,13 +34,15 @@ from dethrone.harness.core.clock import MS, Ns
 from dethrone.harness.core.duration import parse_duration
 from dethrone.harness.core.errors import ConfigError
 from dethrone.harness.core.registry import unknown_name
+from dethrone.harness.core.watches import check_pattern
 from dethrone.harness.core.zones import check_label
 
 T = TypeVar("T", bound=Table)
 
 TABLES = ("system", "node", "probe", "log", "trace", "ops", "promise", "knobs")
 OPS = ("put", "get", "cas", "append", "read", "add")
-SHARED = ("port", "ok", "fail", "absent", "refused")
+PATTERNS = ("ok_pattern", "fail_pattern", "absent_pattern", "refused_pattern")
+SHARED = ("port", "ok", "fail", "absent", "refused", *PATTERNS)
 """Keys of ``[ops]`` that hold for all operations which do not say otherwise."""
 PLACES = ("run_dir", "data_dir", "log_dir")
 """Directories of a node on its host."""
@@ -99,6 +101,8 @@ def parse(text: str, *, path: str, read: Callable[[str], FileRead]) -> Descripti
                 next_step="`dethrone init` writes a whole one; docs/own-system.md explains each key",
             )
     system = _table(SystemTable, tables["system"], where=f"{path}: [system]")
+    if system.version is not None and system.version_command is not None:
+        raise ConfigError("both version and version_command", where=f"{path}: [system]", next_step="keep one of them")
     if not _NAME.fullmatch(system.name):
         raise ConfigError(
             f"{system.name!r} is no name of a system",
@@ -341,6 +345,8 @@ def _log(log: LogTable, *, where: str) -> LogTable:
                 cause="it is looked for as it stands, in single lines",
                 next_step=f"write 3 to {FATAL_LONGEST} characters that stand in no line of a healthy node",
             )
+    for name, pattern in log.patterns.items():
+        check_pattern(pattern, where=f"{where} patterns {name}")
     for code in log.exits_ok:
         if not -64 <= code <= 255:
             raise ConfigError(
@@ -391,7 +397,9 @@ def _ops(raw: Mapping[str, Any], node: NodeTable, *, where: str) -> tuple[dict[s
         if not isinstance(table, dict):
             raise ConfigError(f"{name} is no request", where=where, next_step='write it like "PUT /kv/{key} {value}"')
         op = _table(OpTable, {**shared, **table}, where=f"{where} {name}")
-        if _METHOD.fullmatch(op.request) is None:
+        if op.command is not None:
+            _command_op(op, name, node, where=f"{where} {name}")
+        elif _METHOD.fullmatch(op.request) is None:
             raise ConfigError(
                 f"{op.request!r} is no request",
                 where=f"{where} {name}",
@@ -399,4 +407,28 @@ def _ops(raw: Mapping[str, Any], node: NodeTable, *, where: str) -> tuple[dict[s
             )
         check_words([op.request], OP_WORDS[name], where=f"{where} {name}")
         out[name] = op
+    if all(op.command is not None for op in out.values()):
+        return out, ""
     return out, port_of(raw.get("port"), node, where=where)
+
+
+def _command_op(op: OpTable, name: str, node: NodeTable, *, where: str) -> None:
+    """ConfigError for an operation by a command that cannot be carried out, or not be understood."""
+    if op.request:
+        raise ConfigError("both request and command", where=where, next_step="keep one of them")
+    words = (*OP_WORDS[name], "name", "number", "address", *node.ports)
+    check_words(split(op.command or "", where=where), words, where=where)
+    for key in PATTERNS:
+        try:
+            pattern = re.compile(getattr(op, key) or "", re.MULTILINE)
+        except re.error as error:
+            raise ConfigError(f"{key} is no regular expression: {error}", where=where) from error
+        if key == "ok_pattern" and not {*pattern.groupindex} <= {"value", "index", "term"}:
+            raise ConfigError(f"{key} has the groups {sorted(pattern.groupindex)}", where=where, next_step=_RESULTS)
+    if op.fail_pattern is None and name not in READS:
+        raise ConfigError("a command that changes something needs a fail_pattern", where=where, next_step=_FAILS)
+
+
+READS = ("get", "read")
+_RESULTS = "name the result (?P<value>…); of an append (?P<index>…) and (?P<term>…)"
+_FAILS = 'write what it prints if the change certainly did not happen; "(?!)" matches nothing'

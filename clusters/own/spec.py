@@ -21,11 +21,14 @@ class Table(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 class SystemTable(Table, frozen=True, kw_only=True):
     """``[system]``: ``name`` in reports; ``image``: the one to build hosts on; ``packages``: Debian's, added to it.
 
-    ``zones``: labels of the zones of n1, n2 …, repeated where there are more nodes.
+    ``zones``: labels of the zones of n1, n2 …, repeated where there are more nodes. ``version``: of the build that is
+    tested, or the command of this machine that prints it.
     """
 
     name: str
     zones: tuple[str, ...] = ()
+    version: str | None = None
+    version_command: Words | None = None
     image: str | None = None
     packages: tuple[str, ...] = ()
 
@@ -86,15 +89,17 @@ class ProbeTable(Table, frozen=True, kw_only=True):
 
 
 class LogTable(Table, frozen=True, kw_only=True):
-    """``[log]``: what the nodes' output says of their end.
+    """``[log]``: what the nodes' output says of their end, and of what they do.
 
     ``fatal``: plain texts; a line that contains one fails the run. ``file``: where they are looked for instead of the
-    output. ``exits_ok``: exit codes with which a node may end by itself.
+    output. ``exits_ok``: exit codes with which a node may end by itself. ``patterns``: name → regular expression of
+    lines that triggers wait for, looked for in the same place; a group ``(?P<term>…)`` is the term.
     """
 
     fatal: tuple[str, ...] = ()
     file: str | None = None
     exits_ok: tuple[int, ...] = ()
+    patterns: Mapping[str, str] = {}
 
 
 class TraceTable(Table, frozen=True, kw_only=True):
@@ -110,14 +115,22 @@ class TraceTable(Table, frozen=True, kw_only=True):
 
 
 class OpTable(Table, frozen=True, kw_only=True):
-    """One client operation over HTTP. ``request``: ``METHOD /path body``, with ``{key}``, ``{value}``, ``{old}``.
+    """One client operation, over HTTP or by a command. ``request``: ``METHOD /path body``, with ``{key}``, ``{value}``,
+    ``{old}``. ``command``: the same words and those of its node, run at the client; its ``…_pattern`` are regular
+    expressions that its output must match to mean what they are called; of ``ok_pattern`` the group ``value`` is the
+    result.
 
     ``ok``: answers that mean done; ``fail``: certainly not done, ever; ``absent``: there is nothing at that key;
     ``refused``: of a cas, the register held something else. Every other answer is doubt. ``value``: where the answer
     holds the result; None: it is the result.
     """
 
-    request: str
+    request: str = ""
+    command: Words | None = None
+    ok_pattern: str | None = None
+    fail_pattern: str | None = None
+    absent_pattern: str | None = None
+    refused_pattern: str | None = None
     value: str | None = None
     ok: tuple[int, ...] = (200, 201, 202, 204)
     fail: tuple[int, ...] = (421,)

@@ -23,6 +23,7 @@ from dethrone.clusters.own.parse import BESIDE_PORT, FileRead, memory_bytes, par
 from dethrone.clusters.own.promise import exempt, observable, promise_of, told_events
 from dethrone.clusters.own.spec import Description
 from dethrone.clusters.own.trace import event_of, read_lines
+from dethrone.clusters.own.version import version_of
 from dethrone.clusters.own.words import fill
 from dethrone.clusters.systems.target import check_voters
 from dethrone.harness.core import registry
@@ -119,6 +120,10 @@ class OwnSystem:
             memory_bytes=None if memory is None else memory_bytes(memory, where=self._description.path),
             pids=self._description.node.pids,
         )
+
+    def version(self) -> str:
+        """See ``dethrone.harness.core.interfaces.Versioned``."""
+        return version_of(self._description)
 
     def image(self) -> str:
         """The plain image of nodes, with the packages that are asked for."""
@@ -243,6 +248,10 @@ class OwnSystem:
         log = self._description.log
         return log.fatal, None if log.file is None else fill(log.file, _places(node))
 
+    def log_patterns(self) -> Mapping[str, str]:
+        """See ``dethrone.harness.core.interfaces.Speaking``."""
+        return self._description.log.patterns
+
     def trace(self, line: bytes) -> TraceLine | None:
         """The first trace line in it; see ``trace_lines``."""
         return next((one for one in read_lines(line) if isinstance(one, TraceLine)), None)
@@ -258,8 +267,9 @@ class OwnSystem:
     def client(self, nodes: Mapping[str, NodeSpec]) -> Client:
         """A new client."""
         ops = self._description.ops
-        port = self._description.node.ports[self._description.ops_port] if ops else 0
-        return OwnClient(nodes, ops, port=port)
+        port = self._description.node.ports.get(self._description.ops_port, 0)
+        words = {name: self._member(name, node) for name, node in nodes.items()}
+        return OwnClient(nodes, ops, port=port, words=words)
 
     def operations(self) -> frozenset[str]:
         """The op names that its clients serve."""

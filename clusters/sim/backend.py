@@ -30,10 +30,10 @@ from dethrone.harness.core.plan import Plan
 from dethrone.harness.core.world import Simulable, VirtualWorld
 
 CAPABILITIES = frozenset(
-    {"iptables", "signals", "faketime", "links", "power", "disks", "files", "monotonic", "commands"}
+    {"iptables", "signals", "faketime", "links", "power", "disks", "files", "monotonic", "commands", "cpu", "memory"}
 )
-"""What faults may need here: cuts; signals; wall clocks; the quality of links; losses of power;
-troubles of disks; damage to files; monotonic clocks; what commands of a kind's own amount to."""
+"""What faults may need here: cuts; signals; wall clocks; the quality of links; losses of power; troubles of disks;
+damage to files; monotonic clocks; what commands of a kind's own amount to; shares of a processor; lack of memory."""
 
 
 def _refuse(plan: Plan) -> None:

@@ -83,6 +83,10 @@ class Delivering(Storing):
         """The process ends."""
         raise NotImplementedError
 
+    def spend(self) -> None:
+        """A step of a process that is starved of CPU."""
+        raise NotImplementedError
+
     # --- what arrives ---------------------------------------------------------------------------------------------
 
     def arrive(self, link: Link, body: Any) -> None:
@@ -168,7 +172,12 @@ class Delivering(Storing):
         self._slow = self._dying is not None
         self._barred = self._slow or self._barrier.held > 0
         self.busy = not (
-            self.alive and not self.frozen and self._dying is None and self.clock.plain and not self.calls.used
+            self.alive
+            and not self.frozen
+            and self._dying is None
+            and self.clock.plain
+            and not self.calls.used
+            and self.share is None
         )
 
     # --- events and effects ---------------------------------------------------------------------------------------
@@ -185,6 +194,8 @@ class Delivering(Storing):
         except Exception as error:  # noqa: BLE001 - see _boot
             self._crashed(f"handle({type(event).__name__})", error)
             return
+        if self.share is not None:
+            self.spend()
         if out:
             self._carry(out)
 

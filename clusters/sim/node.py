@@ -25,7 +25,7 @@ from dethrone.clusters.sim.delivery import Delivering
 from dethrone.clusters.sim.links import Timeline
 from dethrone.clusters.sim.network import Network
 from dethrone.clusters.sim.storing import SLOW_NS
-from dethrone.harness.core.clock import MS, Ns
+from dethrone.harness.core.clock import MS, US, Ns
 from dethrone.harness.core.errors import HarnessError
 from dethrone.harness.core.hoststate import Signal
 from dethrone.harness.core.log_marks import LogMarks, Remembering
@@ -46,7 +46,11 @@ from dethrone.harness.core.rng import Rng
 
 _ENCODER = msgspec.json.Encoder()
 
-EXIT_CODES: Mapping[Signal, int] = {"SIGKILL": -9, "SIGTERM": EXIT_STOPPED, "POWER": -9}
+CPU_PERIOD_NS: Ns = 100 * MS
+"""What a share of a processor is of, as on real hosts."""
+STEP_NS: Ns = 400 * US
+"""What one step takes of it: about what it takes a process of ours, with its share of sending and writing."""
+EXIT_CODES: Mapping[Signal, int] = {"SIGKILL": -9, "SIGTERM": EXIT_STOPPED, "OOM": -9, "POWER": -9}
 
 
 class SimNode(Delivering):
@@ -60,8 +64,12 @@ class SimNode(Delivering):
         "_glance",
         "_grouped",
         "_last_request",
+        "_left_ns",
         "_marks",
         "_start",
+        "_starved",
+        "_stopped",
+        "_turn",
         "last_words",
         "log",
         "open",
@@ -79,6 +87,14 @@ class SimNode(Delivering):
         """A process exists. ``alive``: it has booted. ``open``: clients and observers are served."""
         self.open = False
         self._marks = LogMarks()
+        self._left_ns: Ns = 0
+        """What is left of the share of this period, if it is starved of CPU; below 0: of later ones."""
+        self._turn = 0
+        """Counts changes of the share: what belongs to an older one must not happen any more."""
+        self._starved = False
+        """The process waits for its next share."""
+        self._stopped = False
+        """SIGSTOP. ``frozen``: the process stands still, for either reason."""
         super().__init__(name, line=line, network=network, ears=ears, chance=chance, settings=build.settings)
 
     def _forget(self) -> None:
@@ -100,6 +116,8 @@ class SimNode(Delivering):
         self.running = True
         self.last_words = ""
         self._ears.started(self.name)
+        if self._starved:
+            self._stand_still()
         self._line.at(self._line.now + self._start(), self._boot, self.life, None)
 
     def _boot(self, life: int, _: None) -> None:
@@ -177,8 +195,10 @@ class SimNode(Delivering):
         """The process ends now, between two steps."""
         if not self.running:
             return
-        if signal == "SIGTERM" and not self.frozen and self.alive:
-            self._stop()
+        if signal == "SIGTERM" and not self._stopped and self.alive:
+            self._move_on()
+            if self.alive:
+                self._stop()
             return
         self._die(EXIT_CODES[signal] if signal != "SIGTERM" else -9, power=signal == "POWER")
 
@@ -210,7 +230,7 @@ class SimNode(Delivering):
         self.tell()
         self._break_off(power=power)
         self.life += 1
-        self.running = self.alive = self.open = self.frozen = False
+        self.running = self.alive = self.open = self.frozen = self._stopped = False
         self.busy = True
         self._network.lost(self)
         self.calls.forget()
@@ -225,13 +245,53 @@ class SimNode(Delivering):
 
     def freeze(self) -> None:
         """SIGSTOP."""
-        if self.running and not self.frozen:
+        if self.running:
+            self._stopped = True
+            self._stand_still()
+
+    def thaw(self) -> None:
+        """SIGCONT."""
+        self._stopped = False
+        if not self._starved:
+            self._move_on()
+
+    def starve(self, percent: int | None) -> None:
+        """From now on the steps of the process take no more than this share of each period; None: no limit."""
+        if percent == self.share:
+            return
+        self.share = percent
+        self._turn += 1
+        self._left_ns = 0
+        self.look_again()
+        self._feed(self._turn, None)
+
+    def _feed(self, turn: int, _: None) -> None:
+        """A period begins: what was not used is lost, what was used too much is missing."""
+        if turn != self._turn:
+            return
+        if self.share is not None:
+            self._left_ns = min(0, self._left_ns) + CPU_PERIOD_NS * self.share // 100
+            self._line.at(self._line.now + CPU_PERIOD_NS, self._feed, turn, None)
+        self._starved = self.share is not None and self._left_ns <= 0
+        if not self._starved and not self._stopped:
+            self._move_on()
+
+    def spend(self) -> None:
+        """A step of a starved process: when its share is used up, it waits for the next period."""
+        self._left_ns -= STEP_NS
+        if self._left_ns <= 0 and not self._starved:
+            self._starved = True
+            if self.running:
+                self._stand_still()
+
+    def _stand_still(self) -> None:
+        if not self.frozen:
             self.frozen = True
             self._frozen_at = self._line.now
             self.look_again()
 
-    def thaw(self) -> None:
-        """SIGCONT: late timers, then disk results, then what arrived meanwhile."""
+    def _move_on(self) -> None:
+        """Late timers, then disk results, then what arrived meanwhile."""
         if not self.frozen:
             return
         self.frozen = False

@@ -43,6 +43,7 @@ class Timed(Teller):
         "clock",
         "frozen",
         "life",
+        "share",
         "state",
     )
 
@@ -56,6 +57,8 @@ class Timed(Teller):
         """Counts starts and ends: what belongs to an older life must not happen any more."""
         self.alive = False
         self.frozen = False
+        self.share: int | None = None
+        """Percent of a processor that is left to the process, if it is starved of it."""
         self.busy = True
         """Something is out of the ordinary: a message takes the long way."""
         super().__init__(name, line, traced)

@@ -234,6 +234,7 @@ class SimWorld:
             self._network.set_host(node, before, want, reset=order.action.reset)
         if before.clock != want.clock:
             node.set_clock()
+        node.starve(want.cpu_percent)
         detail: dict[str, Any] = {}
         why = ""
         if want.down is not None:
@@ -247,7 +248,7 @@ class SimWorld:
             node.start()
         if node.running and want.frozen:
             node.freeze()
-        elif node.frozen:
+        elif not want.frozen:
             node.thaw()
         self._reached(order, node, detail, why)
 

@@ -88,7 +88,7 @@ def _at_least(victims: str, plan: Plan) -> int:
     if kind == "node":
         return len({*more.split(",")} & {*plan.voters})
     if kind == "zone":
-        return len({node for node, zone in plan.zones.items() if zone in more.split(",")} & {*plan.voters})
+        return len({node for node, zone in (plan.zones or {}).items() if zone in more.split(",")} & {*plan.voters})
     if kind in {"random", "follower"} and more.isdecimal():
         return max(0, int(more) - (len(plan.nodes) - voters))
     return {"all": voters, "majority": quorum(voters)}.get(kind, 0)
@@ -118,6 +118,7 @@ def not_allowed(file: HostsFile, want: HostState) -> str:
         (want.down == "SIGKILL", "killing", "killed"),
         (want.down == "SIGTERM", "stopping", "stopped"),
         (want.down == "POWER", "loss of power", "power"),
+        (want.down == "OOM", "lack of memory", "memory"),
         (want.frozen, "pausing", "frozen"),
         (want.clock, "clock skew", "clock"),
         (want.disk, "disk trouble", "disk"),

@@ -99,6 +99,13 @@ class EtcdSystem(Released):
     served = OPERATIONS | TRANSACTIONS | frozenset({"acquire", "release", "use"})
     channels = ("observed", "ops", "commit", "atomic")
 
+    def log_patterns(self) -> Mapping[str, str]:
+        """What its raft package logs of a change of state, in every release."""
+        return {
+            name: rf"became {role} at term (?P<term>\d+)"
+            for name, role in (("leads", "leader"), ("campaigns", "candidate"), ("follows", "follower"))
+        }
+
     def known_knobs(self) -> Mapping[str, Knob]:
         """Pre-vote is on by default since 3.5."""
         return {**_KNOBS, "pre_vote": Choice("on" if self.release >= PRE_VOTE_SINCE else "off", _SWITCH)}

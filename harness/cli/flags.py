@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 MB = 1_000_000
 F = TypeVar("F", bound=Callable[..., Any])
 _TWO_WORDS = {"keep-cluster", "first-failure", "trust", "unsafe-root"}
-_REPEATED = {"set", "host", "label", "checker"}
+_REPEATED = {"set", "host", "label", "checker", "tag"}
 
 
 def run_flags(*without: str) -> Callable[[F], F]:

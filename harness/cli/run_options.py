@@ -99,6 +99,7 @@ def run_options(system: str, given: Mapping[str, Given]) -> RunOptions:
         host=host,
         fail_on=cast("FailOn", value["fail-on"]),
         known=path("known"),
+        tags=value.get("tag", {}),
         data_in=None if value.get("data-in", "auto") == "auto" else cast("DataIn", value["data-in"]),
         time_scale=None if value.get("time-scale", "auto") == "auto" else float(value["time-scale"]),
     )

@@ -90,6 +90,7 @@ SETTINGS: dict[str, Setting] = {
         _setting("seed", whole(0, 2**63 - 1), "7", "seed of all random choices [default: random, and printed]"),
         _setting("nemesis-interval", duration, "5s", "time from one fault to the next [default: the system's]"),
         _setting("set", knobs, "time_factor=0.1", "knob of the system (repeatable)"),
+        _setting("tag", knobs, "commit=1f3a", "what to find this run by, in reports and corpus (repeatable)"),
         _setting("profile", text, "raft-paper", "named set of knobs (`list systems`)"),
         _setting("variant", text, "vote-twice", "planted bug (`list variants`)"),
         _setting(

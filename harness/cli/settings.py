@@ -29,9 +29,12 @@ FILE = "dethrone.toml"
 SECTION = "run"
 ENV_PREFIX = "DETHRONE_"
 _OTHER_ENV = frozenset({"DETHRONE_CORPUS", "DETHRONE_STATE_DIR"})
+_TABLES = ("set", "tag")
+"""Keys that hold words by name, merged one by one."""
 _BESIDE_SCENARIO = frozenset(
     {
         "scenario",
+        "tag",
         "on",
         "hosts",
         "host",
@@ -76,7 +79,7 @@ def merge(flags: Mapping[str, Any], env: Mapping[str, str], path: Path | None) -
     for layer, values, origin in layers:
         for key, raw in values.items():
             value = read(key, raw, where=origin(key))
-            if key == "set" and key in out:
+            if key in _TABLES and key in out:
                 value = {**out[key].value, **value}
             out[key] = Given(
                 value=value,
@@ -210,13 +213,14 @@ def show(given: Mapping[str, Given]) -> str:
     """The merged configuration as a dethrone.toml, each key with its origin."""
     lines = [f"[{SECTION}]"]
     for key, setting in SETTINGS.items():
-        if key in given and key != "set":
+        if key in given and key not in _TABLES:
             lines.append(f"{key} = {_toml(given[key].value)}  # {given[key].origin}")
-        elif key != "set":
+        elif key not in _TABLES:
             lines.append(f"# {key} = {_toml(setting.example)}  (not set: {setting.about})")
-    if "set" in given:
-        lines += ["", f"[{SECTION}.set]  # {given['set'].origin}"]
-        lines += [f"{_toml(key)} = {_toml(shown(key, value))}" for key, value in sorted(given["set"].value.items())]
+    for table in _TABLES:
+        if table in given:
+            lines += ["", f"[{SECTION}.{table}]  # {given[table].origin}"]
+            lines += [f"{_toml(key)} = {_toml(shown(key, value))}" for key, value in sorted(given[table].value.items())]
     return "\n".join(lines)
 
 

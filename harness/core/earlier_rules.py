@@ -85,6 +85,9 @@ _WORDINGS: tuple[tuple[str, str], ...] = (
     (r"\bwhich no client (ever )?(appended|added|wrote|put in)\b", r"which nobody \1\2"),
     (r"\bbefore any client began to\b", "before anybody began to"),
     (r"\band no other operation wrote one of these values\b", "and nobody else wrote one of these values"),
+    (r"; no later read shows (it|all of them)\.$", "; no later read shows more."),
+    (r"; a later one shows all of them\.$", "; a later one shows it."),
+    (r"\bthat shows only # values; ", "that shows only # values without it; "),
     (r"\bno reader ever polled it, though one went past that index\b", _NO_READER),
 )
 """The words of today as a pattern, and those of 0.1.0."""

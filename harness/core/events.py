@@ -165,6 +165,24 @@ class FatalLine(Event, frozen=True, gc=False, kw_only=True, tag="fatal-line"):
     line: str
 
 
+class Sighted(Event, frozen=True, gc=False, kw_only=True, tag="sighted"):
+    """An agent saw what an armed trigger of the schedule waits for.
+
+    ``name``: what it looks for (``dethrone.harness.core.watches.watch_name``), ``by``: where. ``n``: numbers what this
+    agent saw. ``data``: log: ``line`` (its beginning) and the pattern's named ``groups``; wire: ``to``, ``port`` and
+    ``bytes`` of the frame; metric: ``before`` and ``now``; ``left_out``: sightings before this one that came too fast
+    to be reported.
+    """
+
+    span: Span
+    node: str
+    incarnation: int
+    n: int
+    by: Literal["log", "wire", "metric"]
+    name: str
+    data: Mapping[str, Any] = {}
+
+
 class Converged(Event, frozen=True, gc=False, kw_only=True, tag="converged"):
     """A host was brought from ``before`` to ``after``. Between span.lo and span.hi neither is certain.
 
@@ -258,6 +276,7 @@ AnyEvent = (
     | NodeProcess
     | NodeDied
     | FatalLine
+    | Sighted
     | Converged
     | FaultEvent
     | Noise

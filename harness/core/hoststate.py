@@ -14,8 +14,9 @@ import msgspec
 
 from dethrone.harness.core.clock import Ns
 
-Signal = Literal["SIGKILL", "SIGTERM", "POWER"]
-"""How a node process is ended. ``POWER``: the host loses power, and with it every write that was not synced."""
+Signal = Literal["SIGKILL", "SIGTERM", "OOM", "POWER"]
+"""How a node process is ended. ``OOM``: by the kernel, because it may use less memory than it does. ``POWER``: the host
+loses power, and with it every write that was not synced."""
 
 
 RATE_MAX_PPM = 900_000
@@ -272,7 +273,7 @@ def _both_let(one: HostState, other: HostState) -> tuple[str, ...]:
     return tuple(sorted(left))
 
 
-_HARDNESS: tuple[Signal, ...] = ("SIGTERM", "SIGKILL", "POWER")
+_HARDNESS: tuple[Signal, ...] = ("SIGTERM", "OOM", "SIGKILL", "POWER")
 _SEVERITY = (
     *("slow", "full", "readonly", "eio", "torn"),
     *("truncated", "flipped", "stale", "unreadable", "emptied", "removed", "wiped"),

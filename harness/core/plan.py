@@ -58,6 +58,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     stop_at_first_failure: bool = False
     stop_at: tuple[str, ...] = ()
     """See ``dethrone.harness.core.interfaces.RunDefaults``."""
+    system_version: str = ""
+    """The build that is tested, where the system's name does not say it; "" : not known."""
+    tags: Mapping[str, str] = {}
+    """What the user wants to find this run by (``commit``), as words; of no meaning to the run."""
     backend_settings: Mapping[str, str] = {}
     """Settings of the backend itself, as words (a simulated network's latency)."""
     settings: Mapping[str, str] = {}
@@ -68,8 +72,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """Timers, bounds, faults and the time limit are this many times as long as usual, and are stored so."""
     data_in: DataIn = "disk"
     """Where nodes keep their data; ``memory``: where other processes' syncs do not hold up theirs."""
-    zones: Mapping[str, str] = {}
-    """Node → the label of its zone (``dethrone.harness.core.zones``); empty: no node has one."""
+    zones: Mapping[str, str] | msgspec.UnsetType = msgspec.UNSET
+    """Node → the label of its zone (``dethrone.harness.core.zones``); absent where no node has one."""
     calibration: Mapping[str, Any] = {}
     """What the agents measured of the machine before the first node started (``dethrone.harness.core.calibration``)."""
     secrets: tuple[str, ...] = ()

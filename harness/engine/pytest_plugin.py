@@ -208,6 +208,7 @@ class Chaos:
         seed: int | None = None,
         on: str | None = None,
         settings: Mapping[str, Any] | None = None,
+        tags: Mapping[str, str] | None = None,
         profile: str | None = None,
         variant: str | None = None,
         workload: str | None = None,
@@ -301,6 +302,7 @@ def _options(system: str, merged: Mapping[str, Any], out: Path) -> RunOptions:
         hosts=_path("hosts", merged),
         known=_path("known", merged),
         time_scale=merged.get("time_scale"),
+        tags={str(name): str(value) for name, value in merged.get("tags", {}).items()},
     )
 
 

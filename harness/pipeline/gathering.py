@@ -92,6 +92,7 @@ def run_of(row: Mapping[str, Any], faults: frozenset[str]) -> Run:
     workload = plan.get("workload", {}).get("name", "")
     asked = info.get("options") or {}
     attributes = {f"versions.{key}": value for key, value in info.get("versions", {}).items()}
+    attributes |= {f"tags.{key}": value for key, value in plan.get("tags", {}).items()}
     attributes |= {f"knobs.{key}": value for key, value in plan.get("knobs", {}).items()}
     attributes |= {f"backend.{key}": value for key, value in plan.get("backend_settings", {}).items()}
     attributes |= {f"options.{key}": asked[key] for key in OPTIONS if asked.get(key) is not None}

@@ -161,6 +161,8 @@ def _add(
         "info": as_json(without_secrets(msgspec.json.decode(info_raw))),
         "state": "stored",
         "written_ns": now_ns,
+        "system_version": plan.system_version,
+        "tags": as_json(dict(plan.tags)),
     }
     added = Added(directory=directory, answer="stored", run=info.run_id, events=events)
     name = info.run_id if there is None else f"{info.run_id}-again-{now_ns}"

@@ -28,7 +28,7 @@ RUNS = Table(
     columns=typed(
         "run date system profile variant backend seed:int64 nodes:int64 started_ns:int64 events:int64 "
         "bytes:int64 schema:int64 content digest checksum path complete:bool version source plan info state "
-        "written_ns:int64"
+        "written_ns:int64 system_version tags"
     ),
     key=("run",),
     newest="written_ns",
@@ -36,8 +36,9 @@ RUNS = Table(
 """``started_ns``, ``written_ns``: of the Unix epoch. ``content``: hash of history and plan; ``digest``: of the history
 alone (its end record). ``path``: of the file of its events, or of the directory of its segments, relative; ``bytes``,
 ``checksum``: size and hash of all of it.
-``version``: of the dethrone that ran it. ``plan``, ``info``: plan.json and run.json. ``state``: ``stored``, or
-``pruned`` (its events are gone, the rest stays)."""
+``version``: of the dethrone that ran it. ``system_version``, ``tags`` (JSON): of the system that was tested, null in
+files of older versions. ``plan``, ``info``: plan.json and run.json. ``state``: ``stored``, or ``pruned`` (its events
+are gone, the rest stays)."""
 
 VERDICTS = Table(
     name="verdicts",

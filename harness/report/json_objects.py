@@ -106,11 +106,13 @@ def run_object(result: RunResult, files: RunFiles | None, *, report: Path | None
 
 
 def planned(plan: Plan | None) -> dict[str, Any]:
-    """What was run: ``system``, ``profile``, ``variant``, ``nodes`` (a number) and ``backend``."""
+    """What was run: ``system``, its ``version``, ``tags``, ``profile``, ``variant``, ``nodes``, ``backend``."""
     if plan is None:
         return {}
     return {
         "system": plan.system,
+        "version": plan.system_version,
+        "tags": dict(plan.tags),
         "profile": plan.profile,
         "variant": plan.variant,
         "nodes": len(plan.nodes),

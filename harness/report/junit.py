@@ -56,9 +56,13 @@ def _suite(suite: Suite) -> ET.Element:
     verdicts = suite.judgement.verdicts if suite.judgement else ()
     seconds = f"{suite.files.history.at(-1).t / 1e9:.3f}" if suite.files and len(suite.files.history) else "0"
     element = ET.Element("testsuite", name=clean(suite.name), time=seconds)
+    plan = suite.files.plan if suite.files else None
+    told = {} if plan is None else {**plan.tags, **({"version": plan.system_version} if plan.system_version else {})}
     if suite.judgement is not None and announced(suite.judgement):
-        excused = ET.SubElement(ET.SubElement(element, "properties"), "property", name="excused")
-        excused.set("value", clean(verdict_word(suite.judgement.outcome) + announced(suite.judgement)))
+        told["excused"] = verdict_word(suite.judgement.outcome) + announced(suite.judgement)
+    properties = ET.SubElement(element, "properties") if told else element
+    for name, value in told.items():
+        ET.SubElement(properties, "property", name=clean(name), value=clean(value))
     cases = [_case(suite, verdict) for verdict in verdicts]
     trouble = [*suite.trouble]
     if suite.judgement is None and not trouble:

@@ -11,8 +11,8 @@ from typing import Any
 import msgspec
 
 from dethrone.harness.core.errors import ConfigError
-from dethrone.harness.engine.margin.dose_search import Answer, Trials, decided, summed
-from dethrone.harness.engine.margin.doses import DoseKind, kind_of
+from dethrone.harness.engine.margin.dose_search import Trials, certain_ends, decided, summed
+from dethrone.harness.engine.margin.doses import kind_of
 from dethrone.harness.engine.margin.margin import Margin
 
 BEGIN, END = "<!-- margins: begin -->", "<!-- margins: end -->"
@@ -51,7 +51,7 @@ def table_row(margin: Margin) -> tuple[str, ...]:
     """The row of this margin."""
     question, rows = margin.question, margin.rows
     kind, options = kind_of(question.fault), question.options
-    answer = margin.answer or Answer(lo=None, hi=None)
+    lo, hi = certain_ends((row.trials for row in rows), question.search)
     counted, spoiled = sum(row.broke + row.held for row in rows), sum(row.spoiled for row in rows)
     loads, days = [row.load for row in rows], sorted({row.day for row in rows if row.day})
     simulated = options.get("on") == "sim"
@@ -60,8 +60,8 @@ def table_row(margin: Margin) -> tuple[str, ...]:
         options.get("on", "?"),
         f"{question.fault} of {question.victims}",
         question.breaks,
-        _dose(answer.lo, kind, question.search.least, below=True) if margin.answer else "not finished",
-        _dose(answer.hi, kind, question.search.most, below=False) if margin.answer else "not finished",
+        _end(lo, f"nowhere from {kind.show(question.search.least)} on", margin),
+        _end(hi, f"not up to {kind.show(question.search.most)}", margin),
         f"{counted} ({spoiled})",
         "virtual time" if simulated or not loads else f"{min(loads):.3g} to {max(loads):.3g}",
         days[-1] if days else "",
@@ -112,10 +112,11 @@ def _spoiled(margin: Margin) -> dict[str, int]:
     return out
 
 
-def _dose(dose: int | None, kind: DoseKind, end: int, *, below: bool) -> str:
-    if dose is not None:
-        return kind.show(dose)
-    return f"nowhere from {kind.show(end)} on" if below else f"not up to {kind.show(end)}"
+def _end(dose: int | None, none: str, margin: Margin) -> str:
+    """One end of the answer; of a search that is not over, what is certain so far."""
+    if margin.answer is not None:
+        return none if dose is None else kind_of(margin.question.fault).show(dose)
+    return "not finished" if dose is None else f"{kind_of(margin.question.fault).show(dose)} (not finished)"
 
 
 def _bar(one: Trials) -> str:

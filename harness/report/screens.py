@@ -65,11 +65,14 @@ def first_lines(drawn: Drawn) -> list[Text]:
 
 
 def cluster_words(plan: Plan) -> str:
-    """System, profile, variant, nodes, backend."""
+    """System and its build, profile, variant, nodes, backend, tags."""
     variant = f", variant {plan.variant}" if plan.variant else ""
-    zones = "; ".join(f"{zone}: {' '.join(nodes)}" for zone, nodes in members(plan.zones).items())
+    zones = "; ".join(f"{zone}: {' '.join(nodes)}" for zone, nodes in members(plan.zones or {}).items())
     where = f" in zones ({zones})" if zones else ""
-    return f"{plan.system} (profile {plan.profile}{variant}), {len(plan.nodes)} nodes{where} on {plan.backend}"
+    version = f" {plan.system_version}" if plan.system_version else ""
+    tags = "".join(f", {name} {value}" for name, value in sorted(plan.tags.items()))
+    where = f"{len(plan.nodes)} nodes{where} on {plan.backend}"
+    return f"{plan.system}{version} (profile {plan.profile}{variant}), {where}{tags}"
 
 
 def workload_words(plan: Plan) -> str:
@@ -306,7 +309,7 @@ def _same_system(plan: Plan, files: RunFiles) -> list[str]:
     named = str(asked.get("system", "")) if isinstance(asked, Mapping) else ""
     system = named if registry.is_file(named) else plan.system  # of a described one only its file says what it is
     parts = ["dethrone", "run", system, "--seed", str(plan.seed), "--nodes", str(len(plan.nodes)), "--on", plan.backend]
-    if set(plan.zones) == set(plan.nodes):
+    if plan.zones and set(plan.zones) == set(plan.nodes):
         parts += ["--zones", ",".join(plan.zones[node] for node in plan.nodes)]
     parts += ["--profile", plan.profile]
     if plan.variant:

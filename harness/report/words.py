@@ -139,6 +139,8 @@ def _sentence(event: Any, asked: ev.Invoke | None) -> str:
             )
         case ev.FatalLine():
             return f"{event.node} printed a fatal line ({event.pattern!r}): {event.line}"
+        case ev.Sighted():
+            return _sighted(event)
         case ev.Converged():
             done = "" if event.confirmed else f", NOT confirmed ({short(event.why)})"
             return f"{event.host} was set to: {state(event.after)}{done}"
@@ -153,6 +155,8 @@ def _sentence(event: Any, asked: ev.Invoke | None) -> str:
             return f"no contact with {event.host} for {show_duration(event.span.hi - event.span.lo)}: agent lost"
         case ev.Noise(kind="rules-lost" | "dead-man" | "news-dropped"):
             return f"{event.host} reported {event.kind}: its faults or records are not certain"
+        case ev.Noise(kind="unsearched"):
+            return f"triggers may miss something on {event.host}: {short(event.detail.get('why', ''))}"
         case ev.Noise():
             where = f"on {event.host}" if event.host else "in the harness itself"
             return f"host noise {where}: {event.kind} of {show_duration(event.value_ns)}"
@@ -162,6 +166,16 @@ def _sentence(event: Any, asked: ev.Invoke | None) -> str:
             return f"the history ends ({event.reason}) after {event.count} events"
         case _:
             return type(event).__name__
+
+
+def _sighted(event: ev.Sighted) -> str:
+    """One line for what an agent saw of what a trigger waits for."""
+    if event.by == "wire":
+        return f"{event.node} sent {event.data.get('to', '?')} {event.data.get('bytes', '?')} bytes ({event.name})"
+    if event.by == "metric":
+        before, now = event.data.get("before"), event.data.get("now")
+        return f"a figure of {event.node} changed from {before} to {now} ({event.name})"
+    return f"{event.node} logged a line of {event.name}: {short(event.data.get('line', ''))}"
 
 
 def operation(f: str, value: Any) -> str:

@@ -11,6 +11,7 @@
     on step-down                                   restart who stepped down
     on a configuration change                      kill, isolate, restart who appended it
     while pre-voting                               cut or slow the links between the one who asks and one voter
+    on a logged line that the system names         kill, isolate, restart, pause who logged it, or a peer
 
 Each is what at least three known bugs of consensus systems needed. Guarantees: pure; a row is offered only where its
 event can be seen and its fault kinds are asked for. Out of scope: what comes before (``triggered``).
@@ -28,6 +29,7 @@ from dethrone.harness.core.interfaces import Fault, traits_of
 from dethrone.harness.core.promise import Promise
 from dethrone.harness.core.rng import Rng
 from dethrone.harness.core.schedule import OnEvent, PlannedFault
+from dethrone.harness.core.watches import LOGGED
 from dethrone.nemesis.strategies.durations import soon, within_patience
 from dethrone.nemesis.triggers import READS
 
@@ -50,13 +52,17 @@ NEXT = ("elected", "elected", "elected", "campaign-sent")
 """What others do next about an election: an end for a fault that hit one of them, as often as it is drawn."""
 
 
+LOGGED_DEEDS = ("kill", "powerloss", ISOLATE, "restart", "pause")
+"""What is done on a line that the system names: nothing is known of it but its node and its moment."""
+
+
 class Row(msgspec.Struct, frozen=True, kw_only=True):
     """On ``event``, hit ``victims`` by one of ``deeds``: fault kinds, or this module's words for partitions.
 
     ``unseats``: the event comes only if the leader was hit before. ``weight``: how often it is drawn. ``partner``: who
     else is in the event, and may be hit at once by one of ``partner_deeds``: what one of two learned is then known to
     neither. ``at_once``: mostly without any delay; else while what the event set off is under way. ``until``: events of
-    others of which one may end the fault.
+    others of which one may end the fault. ``where``: of the event.
     """
 
     event: str
@@ -68,6 +74,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     partner_deeds: tuple[str, ...] = ()
     at_once: bool = True
     until: tuple[str, ...] = ()
+    where: Mapping[str, str] = {}
 
 
 ROWS: tuple[Row, ...] = (
@@ -161,7 +168,8 @@ def offered(
 ) -> tuple[Row, ...]:
     """The rows whose events can come and be seen, each with the deeds whose kinds are asked for.
 
-    ``observable`` None: everything is. ``operations``: what the workload does.
+    ``observable`` None: everything that has a trace is; ``logged:NAME`` in it: lines of the pattern of this name.
+    ``operations``: what the workload does.
     """
     traced = observable is None or "traced" in observable
     seen = {
@@ -178,6 +186,11 @@ def offered(
         partners = tuple(deed for deed in row.partner_deeds if kind_of(deed) in kinds)
         if deeds and seen.get(row.event, traced):
             out.append(msgspec.structs.replace(row, deeds=deeds, partner_deeds=partners))
+    deeds = tuple(deed for deed in LOGGED_DEEDS if kind_of(deed) in kinds)
+    for channel in sorted(observable or ()) if deeds else ():
+        event, _, name = channel.partition(":")
+        if event == LOGGED and name:
+            out.append(Row(event=event, victims=("actor", "peer"), deeds=deeds, weight=1, where={"pattern": name}))
     return tuple(out)
 
 
@@ -203,7 +216,7 @@ def hit(
 
     It waits until the fault called ``after`` is in force, and on heal for that one's.
     """
-    once = row.event in {"elected", "stepped-down", "healed", "configuration-appended"}
+    once = row.event in {"elected", "stepped-down", "healed", "configuration-appended", LOGGED}
     count = 1 if once or rng.chance(2, 3) else rng.between(2, 3)
     if row.event in MANY:
         count = rng.between(1, 40)
@@ -211,7 +224,7 @@ def hit(
         event=row.event,
         within_ns=within_ns,
         count=count,
-        where={"fault": after} if row.event == "healed" else {},
+        where={"fault": after} if row.event == "healed" else row.where,
         after=after,
     )
     if row.at_once:

@@ -295,6 +295,13 @@ def test_a_leader_that_is_lost_at_a_stall_under_a_skew_is_noise():
     assert fates(tale.polls(300, 2, "n2"))[0][0] == "noise"
 
 
+def test_a_stall_explains_a_loss_only_within_one_election_round():
+    tale = led(3)
+    fault = skew(tale)
+    tale.polls(450, 1, "n1").noise("n3", 400).polls(1500, 1, "n1").elected("n2", 2, "n2 n3").polls(900, 2, "n2")
+    assert fates(tale.heal(fault).polls(300, 2, "n2"))[0][0] == "lost"
+
+
 def test_where_terms_bind_no_leader_another_leader_is_what_counts():
     tale = led(3)
     fault = skew(tale)

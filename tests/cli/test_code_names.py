@@ -3,10 +3,14 @@
 import json
 import shutil
 
+import msgspec
 import pytest
 
 from dethrone.harness.core import registry
+from dethrone.harness.core.clock import SECOND
 from dethrone.harness.core.errors import ConfigError
+from dethrone.harness.engine.campaign.virtual_seeds import rehearse_seeds
+from dethrone.harness.engine.run.options import RunOptions
 
 PLUGS = """
 from pathlib import Path
@@ -95,6 +99,16 @@ def test_checkers_limit_the_verdict_of_a_run_and_of_a_check(call, plugs, tmp_pat
     assert sorted(json.loads(checked.stdout)["runs"][0]["checkers"]) == ["crash", "strict"]
     assert call("check", str(tmp_path / "run"), "--checker", "crashed").exit_code == 64
     assert call("check", str(tmp_path / "run"), "--checker", "crash", "--update").exit_code == 64
+
+
+def test_a_campaign_is_judged_by_the_chosen_checkers_too(plugs):
+    options = RunOptions(
+        system="raft", backend="sim", nodes=3, faults=(), time_limit_ns=8 * SECOND, checkers=("one-leader-per-term",)
+    )
+    (row,) = rehearse_seeds(options, [3])
+    assert (row.outcome, row.exit_code) == ("pass", 0)
+    (strict,) = rehearse_seeds(msgspec.structs.replace(options, checkers=("plugs.py:Strict",)), [3])
+    assert strict.outcome == "fail"
 
 
 def test_what_a_file_holds_must_be_of_its_kind_and_have_a_name_of_its_own(plugs):

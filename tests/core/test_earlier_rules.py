@@ -10,6 +10,14 @@ from dethrone.harness.core.signature import fold
 NODES = ("n1", "n2", "n3")
 WORDINGS = [
     (
+        "lost: 2 was there before a read that shows only 1 values without it; no later read shows it.",
+        "lost: 2 was there before a read that shows only 1 values without it; no later read shows more.",
+    ),
+    (
+        "stale: 5 values were there before a read that shows only 1 values; a later one shows all of them.",
+        "stale: 5 values were there before a read that shows only 1 values without it; a later one shows it.",
+    ),
+    (
         "n2 still claimed to lead term 2, 4.98 s after losing its majority (limit 574 ms).",
         (
             "n2 still claims to lead term 2 4.984 s after it was cut off from hearing a majority; at most 573.9 ms is"

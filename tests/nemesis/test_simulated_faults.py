@@ -1,4 +1,4 @@
-"""Faults that only simulated hosts can suffer: checked, drawn, and composed in any order."""
+"""Faults of disks, links, clocks and processors: checked, drawn, and composed in any order."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dethrone.harness.core.interfaces import ClusterView
 from dethrone.harness.core.rng import Rng
 from dethrone.harness.core.schedule import PlannedFault
 
-KINDS = ("powerloss", "wipe", "damage", "disk", "link", "hold", "drift")
+KINDS = ("powerloss", "wipe", "damage", "disk", "link", "hold", "drift", "cpu")
 NODES = ("n1", "n2", "n3")
 
 
@@ -76,6 +76,10 @@ def test_every_draw_is_accepted_resolved_and_changes_its_victims(kind, seed):
         ("hold", {"count": 0}),
         ("hold", {"count": 5000}),
         ("hold", {"direction": 1}),
+        ("cpu", {}),
+        ("cpu", {"percent": 0}),
+        ("cpu", {"percent": 100}),
+        ("cpu", {"percent": 5, "cores": 1}),
         ("drift", {}),
         ("drift", {"rate_ppm": 10**7}),
     ],

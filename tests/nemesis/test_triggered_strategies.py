@@ -420,3 +420,17 @@ def test_openings_leave_something_working_and_fit_the_cluster():
         assert {fault.kind for fault in drawn} == {"partition", "disk", "link"}
         assert {"leader", "follower"} <= {fault.victims for fault in drawn}
     assert opening(Rng(1), kinds={"kill": FAULTS["kill"]}, nodes=3, hold_ns=1, promise=PRE_VOTING) is None
+
+
+def test_lines_that_a_system_names_are_waited_for_and_no_others():
+    known = {"observable": frozenset({"observed", "logged:leads", "logged:"}), "operations": frozenset()}
+    speaking = triggered.STRATEGY.informed(**known)
+    waited = [
+        (trigger.event, trigger.where.get("pattern"))
+        for seed in range(12)
+        for trigger in draw(seed, strategy=speaking).triggers
+    ]
+    assert ("logged", "leads") in waited
+    assert {pattern for event, pattern in waited if event == "logged"} == {"leads"}
+    for trigger in draw(3, strategy=speaking).triggers:
+        registry.load(registry.TRIGGERS, trigger.event).check(trigger, nodes=5)

@@ -4,6 +4,7 @@
     python3 agent.py relay --socket PATH [--wait SECONDS]      stdin/stdout <-> the agent's socket
     python3 agent.py heal  --socket PATH [--run RUN] [--stop]  converge to healthy, through a living agent or alone
     python3 agent.py disk  --directory DIR --run RUN           serve a node's data directory, for the agent
+    python3 agent.py lookout --socket PATH                     search a node's log for patterns, for the agent
     python3 agent.py match --socket PATH                       match texts, read from stdin, against a user's pattern
 
 ``serve`` may be the first process of a container. It starts and signals the node process, installs and probes faults,
@@ -21,8 +22,8 @@ will run as (``runs_as``), and why that user is not its own.
 Guarantees: wrong input never ends the agent; every wait and queue is bounded; a fault that did not take effect is
 ``confirmed: false`` with a reason; rules are in a chain of our own, and no other rule is changed; a peer is cut at all
 of its addresses, IPv4 and IPv6; files are damaged only while the node is down; a mount of ours over a node's data
-directory is the only one that is ever removed. Out of scope: delay and jitter of links and CPU limits (answered
-``confirmed: false``), and meaning of any kind.
+directory is the only one that is ever removed; what the node may use is limited in a control group of its own, which
+never holds the agent. Out of scope: meaning of any kind.
 Runs on Python 3.9 and later. Its source is the package ``dethrone.clusters.agent.host``;
 ``dethrone.clusters.agent.bundle`` joins the modules, so each name is defined in one module only.
 """

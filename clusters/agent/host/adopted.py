@@ -147,6 +147,7 @@ class AdoptedNode(NodeProcess):
         super().__init__(processes, like._clock, news, like._tails, like._state_path)  # noqa: SLF001 - it takes its place
         self.host_clock, self.commands, self.shaper = like.host_clock, like.commands, like.shaper
         self.vdso = like.vdso
+        self.groups = self.cpu = self.memory = None  # they are the other user's
         self._target = target
         self._restart = list(restart)
         self._tools = processes

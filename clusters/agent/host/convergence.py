@@ -122,6 +122,8 @@ class HostKeeper:
         if self._node.host_clock is not None:
             parts.append(self._set_clock(self._node.host_clock, want))
             want = {**want, "clock": None}
+        if want["cpu_percent"] is None:  # first, so that what follows takes its usual time
+            parts += self._limit_cpu(None, fresh=False)
         steps = plan(self._node.seen(), want)
         if want["troubles"] or self._commands.held:
             parts.append(self._run_commands(want))
@@ -148,11 +150,14 @@ class HostKeeper:
         if self._link_socket and (want["links"] or self._messages.used):
             parts.append(self._shape_messages(want))
         parts += self._vacuous(want, steps)
+        if want["cpu_percent"] is not None:
+            parts += self._limit_cpu(want["cpu_percent"], fresh=fresh)
         wrong = [part.why for part in parts if not part.ok]
         detail = {part.name: part.told() for part in parts}
         vdso_lost = [] if self._node.vdso is None else self._node.vdso.lost
         links_lost = [*self._qualities.lost, *self._qualities.rules.lost]
-        lost = [*self._rules.lost, *links_lost, *self._commands.lost, *vdso_lost]
+        cpu_lost = [] if self._node.cpu is None else self._node.cpu.lost
+        lost = [*self._rules.lost, *links_lost, *self._commands.lost, *vdso_lost, *cpu_lost]
         if lapsed or lost:
             # Rules that were lost and put back were reported with their exact time already.
             whys = [*lost, *lapsed]
@@ -161,6 +166,8 @@ class HostKeeper:
             self._qualities.lost, self._qualities.rules.lost = [], []
             if self._node.vdso is not None:
                 self._node.vdso.lost = []
+            if self._node.cpu is not None:
+                self._node.cpu.lost = []
         return {"lo": lo, "hi": now_ns(), "confirmed": not wrong, "why": "; ".join(wrong), "detail": detail}
 
     def _lapsed(self, want: Mapping[str, Any]) -> list[str]:
@@ -180,6 +187,8 @@ class HostKeeper:
             out += filter(None, [node.disk.lapsed()])
         if last["disk"] != want["disk"] and node.files is not None and node.spec is not None:
             out += filter(None, [node.files.changed(node.spec["data_dir"])])
+        if last["cpu_percent"] != want["cpu_percent"] and node.cpu is not None:
+            out += node.cpu.lapsed()
         if last["down"] and not want["down"] and node.running:
             out.append("the process ran although it was to be down")
         if last["frozen"] and not want["frozen"] and not last["down"] and node.running and self._still >= 0:
@@ -303,7 +312,9 @@ class HostKeeper:
 
     def _signal(self, part: Part, step: str, *, torn: bool = False) -> None:
         names = self._node.names()
-        if step in {"SIGKILL", "SIGTERM", "POWER"}:
+        if step == "OOM":
+            part.end(**self._node.exhaust(), **names)
+        elif step in {"SIGKILL", "SIGTERM", "POWER"}:
             limit = self._term_limit_s if step == "SIGTERM" else SIGNAL_LIMIT_S
             child = self._node.child
             gone = self._node.end(signal.SIGTERM if step == "SIGTERM" else signal.SIGKILL, limit)
@@ -414,9 +425,21 @@ class HostKeeper:
         disk = self._node.disk
         if want["disk"] is not None or (disk is not None and (disk.in_trouble or (disk.served and disk.lapsed()))):
             parts.append(self._set_disk(Part("disk"), want))
-        if want["cpu_percent"] is not None:
-            parts.append(Part("cpu_percent").end(ok=False, why="cpu_percent: not available on this host"))
         return parts
+
+    def _limit_cpu(self, percent: int | None, *, fresh: bool) -> list[Part]:
+        """Have the node's share of a processor as wanted, unless it is; ``fresh``: the process has just started."""
+        part, cpu = Part("cpu"), self._node.cpu
+        if cpu is None:
+            why = "cpu_percent: not available on this host: another user started the process, in a group of his"
+            return [] if percent is None else [part.end(ok=False, why=why)]
+        if cpu.stands(percent) and not fresh:
+            return []
+        try:
+            found = cpu.apply(percent)
+        except (OSError, Refused) as error:
+            return [part.end(ok=False, why=f"cpu: {getattr(error, 'strerror', None) or error}")]
+        return [part.end(**found)]
 
     def _set_disk(self, part: Part, want: Mapping[str, Any]) -> Part:
         """Make the disk fail as wanted, or make it well, and see that it does; or damage what is on it."""

@@ -20,6 +20,7 @@ from dethrone.clusters.agent.host.common import Refused, boot_id, complain, now_
 from dethrone.clusters.agent.host.damage import put_back
 from dethrone.clusters.agent.host.disks import remove_disk
 from dethrone.clusters.agent.host.firewall import Firewall
+from dethrone.clusters.agent.host.groups import lift_groups
 from dethrone.clusters.agent.host.processes import Processes, process_stat, same_process
 from dethrone.clusters.agent.host.qualities import await_shaper
 from dethrone.clusters.agent.host.vdso_clock import heal_vdso
@@ -59,6 +60,10 @@ def heal_alone(processes: Processes, run: str | None, state_path: str, *, stop: 
                 why = str(refused)
             answer["why"] = "; ".join(filter(None, [answer["why"], why]))
             answer["commands"] = "taken back"
+        if state.get("groups"):
+            why = lift_groups(state["groups"])
+            answer["why"] = "; ".join(filter(None, [answer["why"], why]))
+            answer["groups"] = "unlimited"
         if state.get("disk"):
             why = remove_disk(state["disk"])
             answer["why"] = "; ".join(filter(None, [answer["why"], why]))

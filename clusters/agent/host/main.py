@@ -21,6 +21,7 @@ from dethrone.clusters.agent.host.healing import connect, heal
 from dethrone.clusters.agent.host.patterns import match
 from dethrone.clusters.agent.host.probes import PROBE_PORT
 from dethrone.clusters.agent.host.server import Server
+from dethrone.clusters.agent.host.sightings import look_out
 from dethrone.clusters.agent.host.verbs import Settings
 
 TERM_LIMIT_S = 5.0
@@ -67,7 +68,7 @@ def copy(source: int, target: int, ended: threading.Event) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command line: ``serve``, ``relay``, ``heal``, ``match``; ``hand`` and ``disk``, for agents."""
+    """The command line: ``serve``, ``relay``, ``heal``, ``match``; ``hand``, ``lookout`` and ``disk``, for agents."""
     parser = argparse.ArgumentParser(prog="agent.py", description="The agent of one host.")
     verbs = parser.add_subparsers(dest="verb", required=True)
     serving = verbs.add_parser("serve", help="be the agent")
@@ -90,7 +91,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     disk.add_argument("--run", required=True)
     matching = verbs.add_parser("match", help="which texts a pattern matches: one question per line of stdin")
     handing = verbs.add_parser("hand", help="skew clocks of processes: one question per line of stdin")
-    for verb in (serving, relaying, healing, matching, handing):
+    looking = verbs.add_parser("lookout", help="search a node's log: what for is one line of stdin")
+    for verb in (serving, relaying, healing, matching, handing, looking):
         verb.add_argument("--socket", required=True)
     given = parser.parse_args(arguments)
     os.environ["PATH"] = os.environ.get("PATH", os.defpath) + ":/usr/local/sbin:/usr/sbin:/sbin"
@@ -104,6 +106,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return match()
     if given.verb == "hand":
         return hand()
+    if given.verb == "lookout":
+        return look_out()
     sys.setswitchinterval(0.001)
     if given.make_account and given.node_user is not None:
         make_account(*user_of(given.node_user))

@@ -19,8 +19,11 @@ from dethrone.clusters.agent.host.clocks import FakeClock, HostClock
 from dethrone.clusters.agent.host.commands import Commands
 from dethrone.clusters.agent.host.common import Refused, boot_id, now_ns, replace_file
 from dethrone.clusters.agent.host.confinement import Confined, allow_tracing, open_log, tracing_is_restricted
+from dethrone.clusters.agent.host.cpu_limit import CpuLimit
 from dethrone.clusters.agent.host.damage import DataFiles
 from dethrone.clusters.agent.host.disks import NodeDisk
+from dethrone.clusters.agent.host.groups import NodeGroups
+from dethrone.clusters.agent.host.memory_limit import MemoryLimit
 from dethrone.clusters.agent.host.news import News
 from dethrone.clusters.agent.host.processes import (
     SIGNAL_LIMIT_S,
@@ -72,6 +75,12 @@ class NodeProcess:
         """The files below its data directory, which may be damaged; None: they are another user's."""
         self.disk: NodeDisk | None = None
         """Its data directory behind a helper that makes it fail; None: it is another user's."""
+        self.groups: NodeGroups | None = NodeGroups(self.remember)
+        """Its control groups, where a run limits what it may use; None: another user started it."""
+        self.cpu: CpuLimit | None = CpuLimit(self.groups, processes, self.members_now)
+        """Its share of a processor."""
+        self.memory: MemoryLimit | None = MemoryLimit(self.groups, processes)
+        """Its memory."""
         self.fatal: FatalSearch | None = None
         self._logged_from = 0
         """The offset in the log at which the output of the running process begins."""
@@ -132,16 +141,19 @@ class NodeProcess:
             started.wait(SIGNAL_LIMIT_S)  # "started" comes first, even for a process that ends at once
             self._exited(child, number)
 
+        groups = self.groups or NodeGroups(self.remember)
         try:
-            child = self._processes.spawn(
-                argv,
-                env=env,
-                cwd=command["cwd"],
-                files=(null, log, log),
-                on_exit=exited,
-                node=self.confined,
-                in_child=in_child,
-            )
+            with groups.entered() as enter:
+                child = self._processes.spawn(
+                    argv,
+                    env=env,
+                    cwd=command["cwd"],
+                    files=(null, log, log),
+                    on_exit=exited,
+                    node=self.confined,
+                    in_child=_both(enter, in_child),
+                    in_thread=groups.enter_thread,
+                )
         except (OSError, ValueError):
             self.incarnation -= 1
             raise
@@ -179,6 +191,12 @@ class NodeProcess:
             data["detail"] = {"oom_kills": oom_kills() - self._oom_kills}
         self._news.add("exited", child.exited_ns, now_ns(), data)
 
+    def limit(self, controllers: Sequence[str]) -> None:
+        """Have the process start where these can be limited. Raises Refused if that is impossible."""
+        if self.groups is None:
+            raise Refused("what a process may use cannot be limited here: another user started it")
+        self.groups.make(controllers)
+
     def signal(self, number: int) -> bool:
         """Signal the process's group; False if the process is gone."""
         return self.child is not None and self._processes.signal(self.child, number, group=True)
@@ -195,10 +213,29 @@ class NodeProcess:
             self.signal(signal.SIGCONT)  # a stopped process cannot obey
         if not child.done.wait(limit_s):
             return False
+        self._end_rest(child)
+        return True
+
+    def exhaust(self) -> dict[str, Any]:
+        """Have the kernel kill the process for lack of memory; what was seen. Raises Refused, OSError."""
+        child = self.child
+        if self.memory is None or child is None or not self.running:
+            raise Refused("the memory of a process that another user started is not limited here")
+        self.asked = True
+        try:
+            found = self.memory.exhaust(child.pid, child.done.wait)
+        except BaseException:
+            self.asked = child.code is not None
+            raise
+        if not child.done.is_set():
+            self.end(signal.SIGKILL, SIGNAL_LIMIT_S)  # the kernel chose another process of the node
+        self._end_rest(child)
+        return {**found, "code": child.code}
+
+    def _end_rest(self, child: Child) -> None:
         for member in group_members(child.pid) if self._group_left(child.pid) else ():
             with contextlib.suppress(OSError):
                 os.kill(member, signal.SIGKILL)
-        return True
 
     @staticmethod
     def _group_left(group: int) -> bool:
@@ -241,9 +278,18 @@ class NodeProcess:
                 state["damage"] = self.files.undo
             if self.disk is not None and self.disk.undo is not None:
                 state["disk"] = self.disk.undo
+            if self.groups is not None and self.groups.undo:
+                state["groups"] = self.groups.undo
             state.update(self._more())
             replace_file(self._state_path, json.dumps(state).encode(), 0o600)
 
     def _more(self) -> Mapping[str, Any]:
         """More state that ``heal`` needs; see ``AdoptedNode``."""
         return {}
+
+
+def _both(first: Callable[[], None] | None, second: Callable[[], None] | None) -> Callable[[], None] | None:
+    """One after the other; None: nothing."""
+    if first is None or second is None:
+        return first or second
+    return lambda: (first(), second())[0]

@@ -128,10 +128,12 @@ class Processes:
         on_exit: Callable[[Child], None] | None = None,
         node: Confined | None = None,
         in_child: Callable[[], None] | None = None,
+        in_thread: Callable[[], None] = lambda: None,
     ) -> Child:
         """Start a process in its own session with default signals, confined as ``node``. Raises OSError on failure.
 
-        ``in_child``: what the new process does last before it executes the program.
+        ``in_child``: what the new process does last before it executes the program. ``in_thread``: what the thread
+        that starts a node does first.
         """
         more: dict[str, Any] = {}
         if node is not None and node.uid != os.geteuid():
@@ -151,7 +153,7 @@ class Processes:
             )
 
         with self._lock:
-            process = begin() if node is None else in_thread_of(node, begin)
+            process = begin() if node is None else in_thread_of(node, in_thread, begin)
             process.returncode = 0  # only we reap: a Popen that reaps could take another process's id
             child = Child(process.pid, on_exit)
             self._children[child.pid] = child
@@ -246,13 +248,16 @@ class Processes:
             child.done.set()
 
 
-def in_thread_of(node: Confined, begin: Callable[[], subprocess.Popen[bytes]]) -> subprocess.Popen[bytes]:
-    """Start a process from a confined thread, whose user and capabilities it inherits."""
+def in_thread_of(
+    node: Confined, enter: Callable[[], None], begin: Callable[[], subprocess.Popen[bytes]]
+) -> subprocess.Popen[bytes]:
+    """Start a process from a confined thread, whose user, capabilities and control groups it inherits."""
     begun: list[subprocess.Popen[bytes]] = []
     failed: list[Exception] = []
 
     def work() -> None:
         try:
+            enter()
             node.enter()
             begun.append(begin())
         except Exception as error:  # noqa: BLE001 - raised again after the join

@@ -13,6 +13,7 @@ from typing import Any
 
 from dethrone.clusters.agent.host.common import MS, SECOND, STARVED_NS, Refused
 
+DOWN = ("SIGKILL", "SIGTERM", "OOM", "POWER")
 YEAR_NS = 366 * 86400 * SECOND
 LINK_MOST = {
     **dict.fromkeys(("delay_ns", "jitter_ns", "reorder_ns"), 3600 * SECOND),
@@ -64,8 +65,8 @@ def clean_state(raw: Any) -> dict[str, Any]:
     if unknown:
         raise Refused(f"unknown in want: {', '.join(sorted(unknown))[:200]}")
     down = raw.get("down")
-    if down is not None and (not isinstance(down, str) or down not in {"SIGKILL", "SIGTERM", "POWER"}):
-        raise Refused(f"down must be SIGKILL, SIGTERM, POWER or null, not {down!r:.80}")
+    if down is not None and (not isinstance(down, str) or down not in DOWN):
+        raise Refused(f"down must be one of {', '.join(DOWN)} or null, not {down!r:.80}")
     if not isinstance(raw.get("frozen", False), bool):
         raise Refused("frozen must be true or false")
     links = []
@@ -99,9 +100,13 @@ def clean_state(raw: Any) -> dict[str, Any]:
         "frozen": raw.get("frozen", False),
         "clock": clock,
         "disk": _clean_disk(raw.get("disk")),
-        "cpu_percent": raw.get("cpu_percent"),
+        "cpu_percent": _clean_share(raw, "cpu_percent"),
         "troubles": _clean_troubles(raw.get("troubles") or []),
     }
+
+
+def _clean_share(raw: Mapping[str, Any], name: str) -> int | None:
+    return None if raw.get(name) is None else integer_of(raw, name, low=1, high=100)
 
 
 def _clean_disk(raw: Any) -> dict[str, Any] | None:
@@ -159,6 +164,37 @@ def clean_peers(raw: Any) -> dict[str, tuple[str, ...]]:
     return out
 
 
+def _clean_watches(given: Any) -> list[dict[str, Any]]:
+    """What to look for, one by one; whether a pattern compiles is found out by the process that matches it."""
+    if not isinstance(given, list):
+        raise Refused("watches must be a list")
+    out = []
+    for raw in given:
+        watch = object_of(raw, "a watch")
+        clean = {"of": watch.get("of"), "name": text_of(watch, "name")}
+        if clean["of"] == "log":
+            clean["pattern"] = text_of(watch, "pattern")
+        elif clean["of"] == "wire":
+            clean.update(to=text_of(watch, "to"), contains=text_of(watch, "contains"))
+            clean.update(port=integer_of(watch, "port", low=0, high=0xFFFF))
+            clean.update(bytes_min=integer_of(watch, "bytes_min", low=0, high=0xFFFF))
+        elif clean["of"] == "metric":
+            clean.update(metric=text_of(watch, "metric"), path=text_of(watch, "path"))
+            clean.update(port=integer_of(watch, "port", low=1, high=0xFFFF))
+            clean.update(above=_bound_of(watch, "above"), below=_bound_of(watch, "below"))
+        else:
+            raise Refused(f"nothing can be looked for in {clean['of']!r:.80} here")
+        out.append(clean)
+    return out
+
+
+def _bound_of(watch: Mapping[str, Any], key: str) -> float | None:
+    value = watch.get(key)
+    if value is not None and (isinstance(value, bool) or not isinstance(value, (int, float))):
+        raise Refused(f"{key} must be a number, not {value!r:.80}")
+    return value
+
+
 def clean_start(raw: Any) -> dict[str, Any]:
     """How to start a node, with every field checked. Raises Refused for anything else."""
     raw = object_of(raw, "start")
@@ -190,7 +226,9 @@ def clean_start(raw: Any) -> dict[str, Any]:
         "faketime": raw.get("faketime") is True,
         "fails": raw.get("fails") is True,
         "keeps_copies": raw.get("keeps_copies") is True,
+        "limits": texts_of(raw.get("limits") or [], "limits"),
         "fatal": [text for text in fatal if text],
         "fatal_path": raw.get("fatal_path"),
+        "watches": _clean_watches(raw.get("watches") or []),
         "noise_max_ns": integer_of(raw, "noise_max_ns", low=0, high=3600 * SECOND) or STARVED_NS,
     }

@@ -7,13 +7,10 @@ first. Out of scope: sockets, sessions and the order of requests (``server``).
 from __future__ import annotations
 
 import base64
-import binascii
 import contextlib
 import functools
 import os
-import re
 import signal
-import stat
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -36,6 +33,7 @@ from dethrone.clusters.agent.host.knocks import knock
 from dethrone.clusters.agent.host.news import News
 from dethrone.clusters.agent.host.node import NodeProcess
 from dethrone.clusters.agent.host.noise import Canary, Totals
+from dethrone.clusters.agent.host.placing import read_part, write_part
 from dethrone.clusters.agent.host.probes import Probes, reset_flows
 from dethrone.clusters.agent.host.processes import SIGNAL_LIMIT_S, Processes, descendants
 from dethrone.clusters.agent.host.qualities import Qualities
@@ -49,12 +47,11 @@ from dethrone.clusters.agent.host.requests import (
     text_of,
     texts_of,
 )
+from dethrone.clusters.agent.host.sightings import Lookout
 from dethrone.clusters.agent.host.tails import FatalSearch, Tails
 from dethrone.clusters.agent.host.threads import NodeWatch
 from dethrone.clusters.agent.host.vdso_clock import VdsoClock, hand_as
 
-CHUNK_MAX = 1 << 20
-"""Limit on a file's bytes in one request or answer."""
 PLACED_MAX = 1000
 """Limit on the files that are given to the node's user."""
 RULES_PERIOD_S = 1.0
@@ -100,6 +97,7 @@ class Host:
         self.tails = Tails(self.news)
         self.canary = Canary(self.news)
         self.fatal = FatalSearch(self.news)
+        self.lookout = Lookout(self.processes, self.news)
         self.node = NodeProcess(self.processes, self.clock, self.news, self.tails, self._state_path)
         self.vdso = self.node.vdso = VdsoClock(self.processes, run)
         self.vdso.remember = lambda: self.node.remember()  # noqa: PLW0108 - adopted later
@@ -147,7 +145,7 @@ class Host:
             "heal": ("state", self._heal),
             "reset_flows": ("state", self._reset_flows),
             "run": ("files", self._run),
-            "read_file": ("files", self._read_file),
+            "read_file": ("files", read_part),
             "write_file": ("files", self._write_file),
         }
 
@@ -174,6 +172,8 @@ class Host:
                 self._put_back("commands", self.commands.put_back)
             if self.node.disk is not None and self.node.disk.served:
                 self._put_back("disk", self.node.disk.put_back)
+            if self.node.cpu is not None:
+                self._put_back("cpu", self.node.cpu.put_back)
             self.vdso.watch()
 
     def watch_links(self) -> None:
@@ -315,6 +315,8 @@ class Host:
                     os.close(below)
                     raise
                 self._below = below
+        if spec["limits"]:
+            self.node.limit(spec["limits"])
         self.probes.meet(name, peers)
         self.node.spec = spec
         if not adopted:  # an adopted node writes its logs elsewhere
@@ -325,6 +327,8 @@ class Host:
         self.node.fatal = self.fatal
         self.fatal.incarnation = lambda: self.node.incarnation
         self.fatal.follow(spec["fatal_path"] or spec["log_path"], spec["fatal"])
+        self.lookout.incarnation = lambda: self.node.incarnation
+        self.lookout.begin(spec, name, peers, self.probes.port)
         self.canary.disk_known.wait(FIRST_SYNC_LIMIT_S)
         self._prepared = True
         self._declare_sources()
@@ -429,40 +433,10 @@ class Host:
         code, out, err = self.processes.tool(argv, limit_s=limit_ns / SECOND)
         return {"code": code, "out": base64.b64encode(out).decode(), "err": base64.b64encode(err).decode()}
 
-    def _read_file(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
-        offset = integer_of(request, "offset", low=0, high=1 << 40)
-        # without waiting: a pipe under a log's name would block this lane for ever
-        fd = os.open(text_of(request, "path"), os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-        with os.fdopen(fd, "rb") as file:
-            seen = os.fstat(fd)
-            if not stat.S_ISREG(seen.st_mode):
-                raise Refused("it is no regular file")
-            file.seek(offset)
-            data = file.read(CHUNK_MAX)
-        return {"data": base64.b64encode(data).decode(), "more": len(data) == CHUNK_MAX, "size": seen.st_size}
-
     def _write_file(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
-        path, token = text_of(request, "path"), text_of(request, "token")
-        if re.fullmatch(r"[0-9a-f]{1,32}", token) is None:
-            raise Refused("token must be hexadecimal digits")
-        try:
-            data = base64.b64decode(text_of(request, "data"), validate=True)
-        except binascii.Error as error:
-            raise Refused(f"data is not base64: {error}") from None
-        os.makedirs(os.path.dirname(path) or "/", exist_ok=True)  # noqa: PTH103, PTH120
-        temporary = f"{path}.dethrone-{token}"
-        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
-        try:
-            os.lseek(fd, integer_of(request, "offset", low=0, high=1 << 40), os.SEEK_SET)
-            with os.fdopen(fd, "wb") as file:
-                file.write(data)
-            if request.get("last") is True:
-                os.replace(temporary, path)  # noqa: PTH105
-                if len(self._placed) < PLACED_MAX:
-                    self._placed.append(path)
-        except (OSError, Refused):
-            os.unlink(temporary)  # noqa: PTH108
-            raise
+        path = write_part(request)
+        if path and len(self._placed) < PLACED_MAX:
+            self._placed.append(path)
         return {}
 
     def finish(self) -> None:
@@ -487,6 +461,8 @@ class Host:
         if self.node.disk is not None:
             with contextlib.suppress(OSError, Refused):
                 self.node.disk.unmount()
+        if self.node.groups is not None:
+            self.node.groups.remove()
         for path in (self._path, self._state_path, self.clock.path):
             with contextlib.suppress(OSError):
                 os.unlink(path)  # noqa: PTH108

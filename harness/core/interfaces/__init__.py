@@ -7,6 +7,7 @@ points. Each interface says what it must NOT do.
 from dethrone.harness.core.interfaces.availability import Available, No, Yes
 from dethrone.harness.core.interfaces.backend import (
     CLOCK_SOCKET,
+    OF_GROUPS,
     USUAL_CAPABILITIES,
     Backend,
     BackendTraits,
@@ -57,11 +58,13 @@ from dethrone.harness.core.interfaces.system import (
     Scalable,
     Secretive,
     Shaping,
+    Speaking,
     StatusCall,
     System,
     Telling,
     TraceLine,
     Unpreloaded,
+    Versioned,
     Zoned,
 )
 from dethrone.harness.core.interfaces.workload import Generator, OpPlan, Workload
@@ -69,6 +72,7 @@ from dethrone.harness.core.interfaces.workload import Generator, OpPlan, Workloa
 __all__ = [
     "CLOCK_SOCKET",
     "IN_A_CONTAINER",
+    "OF_GROUPS",
     "USUAL_CAPABILITIES",
     "Available",
     "Backend",
@@ -120,6 +124,7 @@ __all__ = [
     "ShapedHost",
     "Shaping",
     "Shown",
+    "Speaking",
     "StatusCall",
     "Strategy",
     "System",
@@ -128,6 +133,7 @@ __all__ = [
     "TraceLine",
     "Unmet",
     "Unpreloaded",
+    "Versioned",
     "Watcher",
     "Who",
     "Workload",

@@ -18,6 +18,7 @@ from dethrone.harness.core.interfaces.availability import Available
 from dethrone.harness.core.interfaces.system import Command, Places
 from dethrone.harness.core.plan import Plan
 from dethrone.harness.core.promise import NOISE_MAX_NS
+from dethrone.harness.core.watches import Watch
 
 
 class DeploySpec(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,8 +69,10 @@ class NodeStart(msgspec.Struct, frozen=True, kw_only=True):
     The directories of ``data_dir``, ``log_path`` and ``run_dir`` become the node's own.
     ``fatal``: plain texts; a line that contains one is reported. They are looked for in ``fatal_path``, or in the
     node's output where that is None.
+    ``watches``: what the agent looks for all the time and reports as ``sighted``.
     ``noise_max_ns``: the promise's; the agent reports a thread of the node that waits for longer.
     ``fails``: the node's data directory is served by a helper that can make it fail and lose power.
+    ``limits``: what of the node's use the agent must be able to limit by a control group (``cpu``, ``memory``).
     ``keeps_copies``: before each start the agent copies the node's files, for damage that puts older ones back.
     """
 
@@ -83,18 +86,21 @@ class NodeStart(msgspec.Struct, frozen=True, kw_only=True):
     run_dir: str | None = None
     fatal: tuple[str, ...] = ()
     fatal_path: str | None = None
+    watches: tuple[Watch, ...] = ()
     noise_max_ns: Ns = NOISE_MAX_NS
     keeps_copies: bool = False
     fails: bool = False
+    limits: tuple[str, ...] = ()
 
 
 class HostNews(msgspec.Struct, frozen=True, kw_only=True):
-    """A report of an agent. ``kind``: ``started``, ``exited``, ``fatal``, ``trace``, ``noise``, ``lost``.
+    """A report of an agent. ``kind``: ``started``, ``exited``, ``fatal``, ``sighted``, ``trace``, ``noise``,
+    ``lost``.
 
     ``span``: when, in harness ns. ``data``: by kind — started: pid, incarnation, asked; exited: pid, incarnation, code,
     asked, and if the exit was not requested ``lines`` (the end of its output) and ``detail`` as in ``NodeDied``; fatal:
-    pattern, line, incarnation; trace: lines (list of bytes), incarnation; noise: kind, value_ns; lost: the connection
-    broke (not the node).
+    pattern, line, incarnation; sighted: as in ``Sighted``; trace: lines (list of bytes), incarnation; noise: kind,
+    value_ns; lost: the connection broke (not the node).
     """
 
     host: str
@@ -188,8 +194,13 @@ class Probing(Protocol):
         """What ``Fault.needs`` may name → whether a host had it that was started for a moment, and is gone."""
 
 
-USUAL_CAPABILITIES = frozenset({"iptables", "signals", "faketime", "vdso", "files", "commands", "links"})
-"""What faults may need on hosts of our own. ``vdso``: clocks of any program, where ``faketime`` needs one with libc."""
+OF_GROUPS = frozenset({"cpu", "memory"})
+"""What a host can do whose agent has a control group for the node."""
+USUAL_CAPABILITIES = frozenset(
+    {"iptables", "signals", "faketime", "vdso", "files", "commands", "links", "logs", "frames", "pages"}
+)
+"""What faults and triggers may need on hosts of our own. ``vdso``: clocks of any program, where ``faketime`` needs one
+with libc. ``logs``, ``frames``, ``pages``: an agent sees what nodes log, what hosts send, and pages of metrics."""
 
 
 class Lending(msgspec.Struct, frozen=True, kw_only=True):

@@ -11,7 +11,7 @@ from typing import Any, Protocol, runtime_checkable
 import msgspec
 
 from dethrone.harness.core.clock import Ns, Span
-from dethrone.harness.core.events import Event, Invoke
+from dethrone.harness.core.events import Event, Invoke, Observed
 from dethrone.harness.core.hoststate import ClusterState, HostState
 from dethrone.harness.core.interfaces.faults import FaultTraits, Who
 from dethrone.harness.core.promise import Promise
@@ -119,8 +119,11 @@ class Condition(Protocol):
     def check(self, trigger: OnEvent, *, nodes: int) -> None:
         """Raise ConfigError for fields it does not have, or a ``by`` that selects by chance."""
 
-    def match(self, event: Any, trigger: OnEvent, asked: Invoke | None) -> Occurrence | None:
-        """The occurrence that ``event`` reports, if any. ``asked``: for a Return, the operation that it answers."""
+    def match(self, event: Any, trigger: OnEvent, before: Invoke | Observed | None) -> Occurrence | None:
+        """The occurrence that ``event`` reports, if any.
+
+        ``before``: for a Return the operation that it answers, for an Observed what that node said the last time.
+        """
 
     def concerns(self, trigger: OnEvent, occurrence: Occurrence, view: ClusterView) -> bool:
         """Whether a node that ``trigger.by`` selects did it. Called only where that is not ``anybody``."""

@@ -275,6 +275,14 @@ class Logged(Protocol):
 
 
 @runtime_checkable
+class Speaking(Protocol):
+    """A system that names patterns of what its nodes log, for triggers."""
+
+    def log_patterns(self) -> Mapping[str, str]:
+        """Name → regular expression; its named group ``term`` is a term. Looked for where ``Logged.fatal`` says."""
+
+
+@runtime_checkable
 class Secretive(Protocol):
     """A system that marks knobs as secret, besides those whose names say so."""
 
@@ -296,6 +304,14 @@ class Profiled(Protocol):
 
     def profile_defaults(self, profile: str) -> RunDefaults:
         """The default run of this profile; what hosts need (``base``, ``memory_bytes``, ``pids``) is the system's."""
+
+
+@runtime_checkable
+class Versioned(Protocol):
+    """A system of which not its name says which build is tested."""
+
+    def version(self) -> str:
+        """The build that is tested; "" : not known. May run a command of this machine. ConfigError where it fails."""
 
 
 @runtime_checkable

@@ -26,6 +26,8 @@ SCHEMA = 1
 
 _FREE = frozenset({"seed", "out", "base", "keep_cluster", "unsafe_root"})
 """Options that leave the rows as they are."""
+_LATER = frozenset({"checkers", "tags", "zones"})
+"""Options that campaigns of older versions did not have: where they are empty, nothing is said of them."""
 _FILES = ("schedule", "hosts", "known")
 _SHOWN_MAX = 12
 
@@ -69,12 +71,12 @@ def told(options: RunOptions, *, version: str) -> dict[str, str]:
     plain: Mapping[str, Any] = msgspec.to_builtins(options, enc_hook=str)
     found = {"dethrone": version}
     for field, value in plain.items():
-        if field in _FREE or value is None or (field == "zones" and not value):
+        if field in _FREE or value is None or (field in _LATER and not value):
             continue
         if field in _FILES:
             found[field] = _content(Path(value))
-        elif field == "settings":
-            found |= {f"settings.{key}": shown(key, str(one)) for key, one in value.items()}
+        elif field in {"settings", "tags"}:
+            found |= {f"{field}.{key}": shown(key, str(one)) for key, one in value.items()}
         elif field.endswith("_ns"):
             found[_flag(field.removesuffix("_ns"))] = show_duration(value)
         else:

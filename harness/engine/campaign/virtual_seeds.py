@@ -26,7 +26,7 @@ from dethrone.harness.core.known_findings import read as read_known
 from dethrone.harness.engine.campaign.row import CampaignRow, Progress
 from dethrone.harness.engine.campaign.row_file import Tally
 from dethrone.harness.engine.campaign.worker_processes import workers
-from dethrone.harness.engine.run.code_names import chosen_checkers
+from dethrone.harness.engine.run.code_names import chosen_checkers, limited
 from dethrone.harness.engine.run.exit_status import EXIT_TROUBLE, exit_code
 from dethrone.harness.engine.run.garbage_collection import swept
 from dethrone.harness.engine.run.judge import acknowledged, watching
@@ -75,7 +75,7 @@ def _row(options: RunOptions, seed: int, checkers: Mapping[str, Checker], known:
     try:
         drafted = draft(options, seed=seed)
         plan = drafted.plan
-        run = rehearse_draft(drafted, checkers, watchers=watching(checkers, plan))
+        run = rehearse_draft(drafted, checkers, watchers=watching(checkers, plan), limited=limited(options.checkers))
     except HarnessError as error:
         return CampaignRow(
             seed=seed,

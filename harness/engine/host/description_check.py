@@ -35,6 +35,7 @@ from dethrone.harness.core.interfaces import (
     Reading,
     StatusCall,
     System,
+    Versioned,
 )
 from dethrone.harness.core.ledger import Ledger, state_dir
 from dethrone.harness.core.plan import Plan
@@ -117,6 +118,7 @@ class _Examination:
     def carry_out(self) -> None:
         """All steps, in order."""
         self._yes("file", f"describes {self._system.name}, for the workload {self._plan.workload.name}")
+        self._version()
         for name, answer in self._described.remarks():
             if isinstance(answer, No):
                 self._open("file", f"{name} will not be judged", answer.why, answer.what_to_do)
@@ -133,6 +135,19 @@ class _Examination:
         finally:
             clean = self._remove(hosts, ledger)
             ledger.close(clean=clean)
+
+    def _version(self) -> None:
+        """Which build reports will name."""
+        try:
+            version = self._system.version() if isinstance(self._system, Versioned) else ""
+        except ConfigError as error:
+            self._no("file", "the version", f"{error.what}; {error.cause}", error.next_step)
+            return
+        if version:
+            self._yes("file", f"the version is {version}")
+        else:
+            step = "set version or version_command in [system]"
+            self._open("file", "the version", "reports will not say which build was tested", step)
 
     def _deploy(self, ledger: Ledger) -> Mapping[str, Host]:
         needs = frozenset({"signals"})

@@ -125,6 +125,14 @@ def decided(one: Trials, search: Search) -> Decided:
     return "spoiled" if one.spoiled >= search.spoiled_max else "open"
 
 
+def certain_ends(rows: Iterable[Trials], search: Search) -> tuple[int | None, int | None]:
+    """The largest dose that certainly holds so far, and the smallest that certainly breaks."""
+    said = {dose: decided(one, search) for dose, one in summed(rows).items()}
+    holding = [dose for dose, word in said.items() if word == "holds"]
+    breaking = [dose for dose, word in said.items() if word == "breaks"]
+    return max(holding, default=None), min(breaking, default=None)
+
+
 def next_step(rows: Iterable[Trials], search: Search) -> Ask | Answer:
     """What to try next, or what came out."""
     tried = summed(rows)
@@ -132,9 +140,7 @@ def next_step(rows: Iterable[Trials], search: Search) -> Ask | Answer:
     opened = next((dose for dose, word in said.items() if word == "open"), None)
     if opened is not None:
         return _ask(tried[opened], search)
-    breaking = [dose for dose, word in said.items() if word == "breaks"]
-    holding = [dose for dose, word in said.items() if word == "holds"]
-    lo, hi = max(holding, default=None), min(breaking, default=None)
+    lo, hi = certain_ends(tried.values(), search)
     if lo is not None and hi is not None and lo > hi:
         return Answer(lo=None, hi=None, why="a larger dose holds where a smaller one breaks: it has no single margin")
     spoiled = [dose for dose, word in said.items() if word == "spoiled"]

@@ -9,6 +9,7 @@ real time: the time scale is 1. Out of scope: which dose comes next (``dose_sear
 
 from __future__ import annotations
 
+import math
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,7 +24,7 @@ from dethrone.harness.core.errors import ConfigError
 from dethrone.harness.core.verdict import Verdict
 from dethrone.harness.engine.campaign.options_record import differences, told
 from dethrone.harness.engine.campaign.resumable_tasks import read_kept
-from dethrone.harness.engine.margin.dose_search import Answer, Search, Trials, next_step
+from dethrone.harness.engine.margin.dose_search import Answer, Ask, Search, Trials, next_step
 from dethrone.harness.engine.margin.doses import kind_of, schedule_of, time_limit_ns
 from dethrone.harness.engine.run.judge import load_checkers
 from dethrone.harness.engine.run.judgement import RunResult
@@ -37,6 +38,8 @@ FIGURES = "failover"
 """The checker whose figures say under which faults leaders were lost."""
 ASKED, ROWS = "margin.json", "rows.jsonl"
 INTERRUPTED = "interrupted"
+FAULTS_MIN = 3
+"""Faults a run at least: to start a cluster takes longer than some of them."""
 IDLE_MAX = 3
 """Runs in a row without a trial that counts: then the search is given up, until it is called again."""
 
@@ -96,7 +99,7 @@ def search(
     idle = 0
     with (out / ROWS).open("ab") as file:
         while not isinstance(step := next_step((row.trials for row in rows), question.search), Answer):
-            times = max(1, min(question.per_run, step.trials)) if question.breaks == LEADER_LOST else question.per_run
+            times = faults_a_run(step, rows, question)
             asked = _of_run(options, question, step.dose, times=times, out=out, seed=first + len(rows))
             result = run(asked, listener, checkers=checkers)
             if result.interrupted:
@@ -112,6 +115,16 @@ def search(
                 why = f"the last {IDLE_MAX} runs showed nothing: {', '.join(row.why) or 'no fault was in force'}"
                 return Margin(question=question, rows=tuple(rows), answer=None, why=why)
     return Margin(question=question, rows=tuple(rows), answer=step)
+
+
+def faults_a_run(step: Ask, rows: Sequence[MarginRow], question: Question) -> int:
+    """How often the next run gives the dose: for each trial that is wanted, and for those that will be spoiled."""
+    if question.breaks != LEADER_LOST:
+        return question.per_run
+    counted = sum(row.broke + row.held for row in rows if row.dose == step.dose)
+    spoiled = sum(row.spoiled for row in rows if row.dose == step.dose)
+    expected = math.ceil(step.trials * (counted + spoiled + 1) / (counted + 1))
+    return min(question.per_run, max(FAULTS_MIN, expected))
 
 
 def read_margin(out: Path) -> Margin:

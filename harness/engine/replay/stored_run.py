@@ -68,6 +68,7 @@ def read_stored(run_dir: Path, *, trust: bool, backend: str | None = None, hosts
             time_scale=plan.time_scale,
             data_in=plan.data_in,
             settings=settings,
+            tags={},  # they are of the build that was tested then
             unsafe_root=False,
         ),
         plan=plan,

@@ -32,26 +32,29 @@ class Hit(msgspec.Struct, frozen=True):
 class _Armed:
     """One armed trigger."""
 
-    __slots__ = ("condition", "deadline", "floor", "key", "left", "seen", "trigger")
+    __slots__ = ("condition", "deadline", "floor", "hears", "key", "left", "seen", "trigger")
 
-    def __init__(self, key: Key, trigger: OnEvent, condition: Condition, deadline: Ns, floor: int) -> None:
+    def __init__(self, key: Key, trigger: OnEvent, condition: Condition, deadline: Ns) -> None:
         self.key = key
         self.trigger = trigger
         self.condition = condition
         self.deadline = deadline
-        self.floor = floor
+        self.floor = -1
+        self.hears = frozenset(condition.hears())
         self.left = trigger.count
         self.seen: set[tuple[Any, ...]] = set()
 
 
 class ArmedTriggers:
-    """All triggers that wait now. ``traced``: the system writes traces, so polls are ignored."""
+    """All triggers that wait now. ``traced``: the system writes traces, which say what polls say, and sooner."""
 
     def __init__(self, conditions: Mapping[str, Condition], *, traced: bool) -> None:
         self._conditions = conditions
         self._traced = traced
         self._armed: list[_Armed] = []
         self._asked: dict[int, Invoke] = {}
+        self.observed: dict[tuple[str, str], Observed] = {}
+        """(node, group) → what it said last, as who records it has put here after feeding it."""
         self.hears: frozenset[type] = frozenset()
         """The types of events that have to be fed now; empty: nothing is armed."""
 
@@ -68,9 +71,14 @@ class ArmedTriggers:
         return any(armed.key[0] == kind for armed in self._armed)
 
     def arm(self, key: Key, trigger: OnEvent, now: Ns, view: ClusterView | None = None) -> None:
-        """Wait for ``trigger`` from now on. ``view``: polls that report terms up to its leader's are no news."""
-        floor = view.terms.get(view.leader, 0) if view is not None and view.leader is not None else 0
-        armed = _Armed(key, trigger, self._conditions[trigger.event], now + trigger.within_ns, floor)
+        """Wait for ``trigger`` from now on.
+
+        ``view``: where polls stand in for traces, those that report terms up to its leader's are no news.
+        """
+        armed = _Armed(key, trigger, self._conditions[trigger.event], now + trigger.within_ns)
+        if "traced" in armed.condition.channels():  # else it is about the polls themselves
+            armed.floor = view.terms.get(view.leader, 0) if view is not None and view.leader is not None else 0
+            armed.hears -= {Observed} if self._traced else set()
         self._armed.append(armed)
         self._listen()
 
@@ -102,12 +110,16 @@ class ArmedTriggers:
         if kind is Invoke:
             self._asked[event.op] = event
             return []
-        asked = self._asked.pop(event.op, None) if kind is Return else None
+        before: Invoke | Observed | None = None
+        if kind is Return:
+            before = self._asked.pop(event.op, None)
+        elif kind is Observed:
+            before = self.observed.get((event.node, event.group))
         hits = []
         for armed in self._armed:
-            if kind not in armed.condition.hears() or now > armed.deadline:
+            if kind not in armed.hears or now > armed.deadline:
                 continue
-            found = armed.condition.match(event, armed.trigger, asked)
+            found = armed.condition.match(event, armed.trigger, before)
             if found is None or found.key in armed.seen or (kind is Observed and found.term <= armed.floor):
                 continue
             if armed.trigger.by != ANYBODY and not armed.condition.concerns(armed.trigger, found, view()):
@@ -122,9 +134,7 @@ class ArmedTriggers:
         return hits
 
     def _listen(self) -> None:
-        hears: set[type] = {kind for armed in self._armed for kind in armed.condition.hears()}
-        if self._traced:
-            hears.discard(Observed)
+        hears: set[type] = {kind for armed in self._armed for kind in armed.hears}
         if Return in hears:
             hears.add(Invoke)
         else:

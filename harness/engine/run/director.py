@@ -67,7 +67,7 @@ class Director:
         rng = Rng(draft.plan.seed)
         nodes = draft.plan.nodes
         self.keeper = ViewKeeper(
-            nodes, voters=self.plan.voters, led=bool(self.plan.promise.tiers), zones=self.plan.zones
+            nodes, voters=self.plan.voters, led=bool(self.plan.promise.tiers), zones=self.plan.zones or {}
         )
         self._nemesis = NemesisDriver(
             draft.plan.schedule,
@@ -121,7 +121,8 @@ class Director:
         """The first events and actions."""
         plan = self.plan
         self._write(Begin, now, schema=SCHEMA, system=plan.system, nodes=plan.nodes, seed=plan.seed)
-        self._write(Mark, now, name="start")
+        build = {"version": plan.system_version, "tags": dict(plan.tags)}
+        self._write(Mark, now, name="start", data={key: value for key, value in build.items() if value})
         if self._virtual:
             virtual = {"virtual": True}
             self._write(Noise, now, span=Span(now, now), host="", kind="sources", value_ns=0, detail=virtual)
@@ -207,6 +208,8 @@ class Director:
                 self._died_early(now, news)
         elif news.kind == "fatal":
             self._nodes.fatal(now, news)
+        elif news.kind == "sighted":
+            self._nodes.sighted(now, news)
         elif news.kind == "noise":
             self._noise.measured(now, news)
         elif news.kind == "lost":

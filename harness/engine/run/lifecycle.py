@@ -148,7 +148,7 @@ class Course:
             "schema": 1,
             "run_id": self.run_id,
             "seed": result.seed,
-            "versions": versions(),
+            "versions": {**versions(), **({"system": self.plan.system_version} if self.plan.system_version else {})},
             "started_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() - self.figures["elapsed_s"])),
             "options": msgspec.to_builtins(self._presentable_options(), enc_hook=str),
             "exit_code": result.exit_code,

@@ -12,7 +12,7 @@ from typing import Any
 from dethrone.harness.core import world as w
 from dethrone.harness.core.clock import Ns, Span
 from dethrone.harness.core.deaths import bounded, crashed_early, not_its_own, printable
-from dethrone.harness.core.events import FatalLine, NodeDied, NodeProcess, Observed, Silent
+from dethrone.harness.core.events import FatalLine, NodeDied, NodeProcess, Observed, Sighted, Silent
 from dethrone.harness.core.interfaces import HostNews, Reading
 from dethrone.harness.engine.run.cluster_view import ViewKeeper
 from dethrone.harness.engine.run.write_before_effect import Outbox
@@ -85,6 +85,7 @@ class NodeRecord:
                 outbox.kept.append(event)
             outbox.seq += 1
             outbox.events.append(event)
+        outbox.observed[node, one.group] = event
 
     def started(self, now: Ns, news: HostNews) -> None:
         """A host reports a new process."""
@@ -121,3 +122,16 @@ class NodeRecord:
         """A host reports a line of its node's output that means the node is lost."""
         pattern, line = str(news.data.get("pattern", "")), printable(str(news.data.get("line", "")))
         self._write(FatalLine, now, news, pattern=pattern, line=line)
+
+    def sighted(self, now: Ns, news: HostNews) -> None:
+        """An agent saw what it looks for; of interest, and written, only while a trigger waits for such a thing."""
+        if not self._outbox.awaited(Sighted):
+            return
+        data = dict(news.data)
+        incarnation, n = int(data.pop("incarnation", 0)), int(data.pop("n", 0))
+        by, name = str(data.pop("by", "")), str(data.pop("name", ""))
+        if "line" in data:
+            data["line"] = printable(str(data["line"]))
+        self._outbox.write(
+            Sighted, now, span=news.span, node=news.host, incarnation=incarnation, n=n, by=by, name=name, data=data
+        )

@@ -59,6 +59,8 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     conclusive: bool = True
     """Each requested fault kind happens, and a run continues until it has shown what it owes, or for twice its time
     limit. False: the schedule is what the seed draws, and the run ends with it."""
+    tags: Mapping[str, str] = {}
+    """What to find this run by (``commit=1f3a``), recorded in its plan and history."""
     data_in: DataIn | None = None
     """Where nodes keep their data; None: on disk, or in memory where the measured disk is slow or restless."""
     time_scale: float | None = None

@@ -6,6 +6,7 @@ The run directory and the cluster are out of scope.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -45,6 +46,7 @@ from dethrone.harness.core.rng import Rng
 from dethrone.harness.core.schedule import Schedule
 from dethrone.harness.core.schedule_text import read_schedule
 from dethrone.harness.core.timescale import SCALE_MAX, longer, longer_promise, schedule_at, show_scale
+from dethrone.harness.core.watches import Watch
 from dethrone.harness.core.world import VirtualBackend
 from dethrone.harness.core.zones import check_zones, zones_in_order
 from dethrone.harness.engine.run.code_names import settled
@@ -52,11 +54,14 @@ from dethrone.harness.engine.run.continuation import Continuation, Continue
 from dethrone.harness.engine.run.options import RunOptions
 from dethrone.harness.engine.run.scenario_lookup import find
 from dethrone.harness.engine.run.schedule_draw import Hat, draw_each_kind
+from dethrone.harness.engine.run.watching import logged_channels, watches_for
 
 OBSERVE_INTERVAL_NS = 80 * MS
 OBSERVE_INTERVAL_VIRTUAL_NS = 100 * MS
 WARMUP_NS = 5 * SECOND
 OP_TIMEOUT_NS = 5 * SECOND
+TAG = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,40}")
+TAG_CHARS_MAX = 200
 MAX_NODES = 31
 """What faults may need on the hosts of a backend that does not say what they can do."""
 
@@ -74,6 +79,8 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
     faults: Mapping[str, Fault]
     conditions: Mapping[str, Condition] = {}
     """Of the schedule's triggers, by name."""
+    watches: tuple[Watch, ...] = ()
+    """What agents look for, for the schedule's triggers."""
     more: Continue | None = None
     """Draws further steps for a run that has not shown everything; None: it ends with its schedule."""
 
@@ -131,7 +138,7 @@ def draft(options: RunOptions, *, seed: int) -> Draft:
         variant=options.variant,
         nodes=nodes,
         voters=voters,
-        zones=zones,
+        zones=zones or msgspec.UNSET,
         knobs=knobs,
         seed=seed,
         time_limit_ns=limit_ns,
@@ -143,6 +150,7 @@ def draft(options: RunOptions, *, seed: int) -> Draft:
         final_read_ns=max(2 * promise.leader_bound_ns, 5 * SECOND),
         stop_at_first_failure=defaults.stop_at_first_failure if stop_early is None else stop_early,
         stop_at=defaults.stop_at,
+        tags=dict(options.tags),
         backend_settings=backend_settings,
         data_in=options.data_in or "disk",
         secrets=system.secret_knobs() if isinstance(system, Secretive) else (),
@@ -162,6 +170,7 @@ def draft(options: RunOptions, *, seed: int) -> Draft:
         workload=workload,
         faults=kinds,
         conditions=_conditions(schedule),
+        watches=watches_for(schedule.triggers, system=system, backend=backend, more=more is not None),
         more=more,
     )
     return drafted if options.time_scale is None else at_scale(drafted, options.time_scale)
@@ -225,6 +234,12 @@ def _check_options(options: RunOptions) -> None:
     wrong = wrong_times(options) or wrong_counts(counts)
     if wrong:
         raise ConfigError(f"invalid options: {wrong}", next_step="correct that option")
+    for name, value in options.tags.items():
+        if not TAG.fullmatch(name) or len(value) > TAG_CHARS_MAX or not value.isprintable():
+            raise ConfigError(
+                f"{name}={value!r:.80} is no tag",
+                next_step=f"write a word, '=' and up to {TAG_CHARS_MAX} characters, like --tag commit=1f3a",
+            )
 
 
 def evidence(schedule: Schedule, promise: Promise, *, drawn: bool) -> tuple[str, ...]:
@@ -347,7 +362,7 @@ def _schedule(
     if isinstance(strategy, Informed):
         workload: Workload = registry.load(registry.WORKLOADS, options.workload or defaults.workload)
         strategy = strategy.informed(
-            observable=frozenset(backend.traits.shows(system.observable())),
+            observable=frozenset(backend.traits.shows(system.observable())) | logged_channels(system, backend),
             operations=workload.needs(),
             outsiders=outsiders,
         )

@@ -55,7 +55,9 @@ def with_schedule(drafted: Draft, schedule: Schedule) -> Draft:
     return msgspec.structs.replace(drafted, plan=msgspec.structs.replace(drafted.plan, schedule=schedule), more=None)
 
 
-def rehearse_draft(drafted: Draft, checkers: Mapping[str, Checker], *, watchers: Sequence[Watcher] = ()) -> Rehearsed:
+def rehearse_draft(
+    drafted: Draft, checkers: Mapping[str, Checker], *, watchers: Sequence[Watcher] = (), limited: bool = False
+) -> Rehearsed:
     """Run a draft once. ``watchers``: as for the director; the first that says so ends the run."""
     plans: list[Plan] = [drafted.plan]
     director = Director(drafted, watchers=watchers)
@@ -73,6 +75,6 @@ def rehearse_draft(drafted: Draft, checkers: Mapping[str, Checker], *, watchers:
             plan=plan,
             history=history,
             realised=director.realised(),
-            judgement=judge(history, plan, checkers),
+            judgement=judge(history, plan, checkers, limited=limited),
             simulated_ns=now,
         )

@@ -28,6 +28,7 @@ from dethrone.harness.core.history_writer import HistoryWriter
 from dethrone.harness.core.hoststate import healthy_cluster
 from dethrone.harness.core.interfaces import (
     CLOCK_SOCKET,
+    OF_GROUPS,
     Checker,
     DeploySpec,
     Fault,
@@ -41,12 +42,14 @@ from dethrone.harness.core.interfaces import (
     Shaping,
     System,
     Unpreloaded,
+    Versioned,
     traits_of,
 )
 from dethrone.harness.core.ledger import Ledger, state_dir
 from dethrone.harness.core.plan import Plan, presentable
 from dethrone.harness.core.schedule import RealisedSchedule
 from dethrone.harness.core.secrets import only_secret
+from dethrone.harness.core.watches import Watch
 from dethrone.harness.core.world import VirtualBackend
 from dethrone.harness.engine.run.artifacts import CUT, FREE_MIN, collect, free_bytes, log_tail, too_full
 from dethrone.harness.engine.run.code_names import chosen_checkers
@@ -58,7 +61,7 @@ from dethrone.harness.engine.run.listener import Drawn, Listener
 from dethrone.harness.engine.run.live_world import LiveWorld, news_into
 from dethrone.harness.engine.run.measurement import calibrate
 from dethrone.harness.engine.run.options import RunOptions
-from dethrone.harness.engine.run.planning import Draft, draft, needs_of
+from dethrone.harness.engine.run.planning import Draft, draft, needs_of, with_plan
 from dethrone.harness.engine.run.virtual_run import VirtualRun
 
 DEAD_MAN_NS = 30 * SECOND
@@ -87,6 +90,8 @@ def run(options: RunOptions, listener: Listener, *, checkers: Mapping[str, Check
     disk = next(place for place in (out, *out.absolute().parents) if place.exists())
     if too_full(disk):
         raise ConfigError(_space_told(disk), where=str(out), next_step="free some space, or choose another --out")
+    if isinstance(drafted.system, Versioned):
+        drafted = with_plan(drafted, system_version=drafted.system.version())
     run_dir = store.claim_run_dir(out)
     store_plan(run_dir, drafted.plan, options)
     listener.drawn(Drawn(plan=presentable(drafted.plan), run_dir=run_dir, versions=versions()))
@@ -155,6 +160,8 @@ class _Run(Course):
                 nodes[name],
                 keeps_copies=puts_back_older(plan, self.draft.faults),
                 fails=bool(needs & {"disks", "power"}),
+                limits=tuple(sorted(needs & OF_GROUPS)),
+                watches=self.draft.watches,
             )
         self.figures["shared_users"] = shared_users(hosts)
         refuse_uncut(spec.needs, backend.introduce(hosts))
@@ -379,9 +386,16 @@ def puts_back_older(plan: Plan, faults: Mapping[str, Fault]) -> bool:
 
 
 def prepare_host(
-    system: System, host: Host, node: NodeSpec, *, keeps_copies: bool = False, fails: bool = False
+    system: System,
+    host: Host,
+    node: NodeSpec,
+    *,
+    keeps_copies: bool = False,
+    fails: bool = False,
+    limits: tuple[str, ...] = (),
+    watches: tuple[Watch, ...] = (),
 ) -> None:
-    """Place the node's files and send the agent its start command."""
+    """Place the node's files and send the agent its start command, and what to look for."""
     for path, content in system.files(node).items():
         host.write_file(path, content)
     fatal, fatal_path = system.fatal(node) if isinstance(system, Logged) else ((), None)
@@ -396,9 +410,11 @@ def prepare_host(
         run_dir=node.run_dir,
         fatal=fatal,
         fatal_path=fatal_path,
+        watches=watches,
         noise_max_ns=node.noise_max_ns,
         keeps_copies=keeps_copies,
         fails=fails,
+        limits=limits,
     )
     host.prepare(start, node.members, dead_man_ns=DEAD_MAN_NS)
 

@@ -15,7 +15,7 @@ from dethrone.harness.core.schedule import RealisedSchedule, RealisedTrigger
 
 
 def trigger_figures(realised: RealisedSchedule) -> dict[str, Any]:
-    """``hits``, ``misses``, ``latency_us`` (median, max) and the same per event; empty where there was no trigger."""
+    """``hits``, ``misses``, ``latency_us`` (median, p90, max) and the same per event; empty where there was none."""
     every = [one for fault in realised.faults for one in (fault.trigger, fault.until) if one is not None]
     if not every:
         return {}
@@ -31,5 +31,6 @@ def _of(triggers: Iterable[RealisedTrigger]) -> dict[str, Any]:
     out: dict[str, Any] = {"hits": hits, "misses": len(known) - hits}
     latencies = sorted(one.latency_ns for one in known if one.latency_ns is not None)
     if latencies:
-        out["latency_us"] = {"median": latencies[len(latencies) // 2] // US, "max": latencies[-1] // US}
+        places = {"median": len(latencies) // 2, "p90": len(latencies) * 9 // 10, "max": len(latencies) - 1}
+        out["latency_us"] = {name: latencies[place] // US for name, place in places.items()}
     return out

@@ -43,6 +43,8 @@ class Outbox:
         self.keeps = keeps
         self.kept: list[AnyEvent] = []
         """What a run that may continue is judged on."""
+        self.observed = nemesis.triggers.observed
+        """(node, group) → what that node said last, for triggers that wait for a change."""
         self.found = False
         """Whether a watcher has found something."""
         self.seq = 0
@@ -78,6 +80,10 @@ class Outbox:
         Then they may be added to ``events`` without ``append``, if ``seq`` counts them.
         """
         return bool(self._watchers) or event_type in self._triggers.hears
+
+    def awaited(self, event_type: type) -> bool:
+        """Whether an armed trigger waits for an event of this type."""
+        return event_type in self._triggers.hears
 
     def keep_no_more(self) -> None:
         """The run will not continue beyond its schedule."""

@@ -196,7 +196,7 @@ def test_a_stopped_process_is_stopped_thawed_and_killed(box, running):
 def test_what_is_not_available_is_unconfirmed_and_says_why(running):
     for state, why in [
         (HostState(disk=DiskTrouble(kind="full")), "disk: not available"),
-        (HostState(cpu_percent=5), "cpu_percent: not available"),
+        (HostState(cpu_percent=5), "cpu: the node has no control group of its own"),
         (HostState(cuts=("n9",)), "not a known peer"),
     ]:
         evidence = running.converge(state)

@@ -71,7 +71,7 @@ class Deployed:
         )
         return self.hosts
 
-    def prepare(self, *, faketime: bool = False, fails: bool = False) -> None:
+    def prepare(self, *, faketime: bool = False, fails: bool = False, limits: tuple[str, ...] = ()) -> None:
         """Every host knows the others and has a node that runs."""
         start = NodeStart(
             command=Command(argv=("/opt/dethrone/venv/bin/python", "-S", "-c", NODE)),
@@ -81,6 +81,7 @@ class Deployed:
             faketime=faketime,
             run_dir="/run/dethrone",
             fails=fails,
+            limits=limits,
         )
         peers = {name: host.address for name, host in self.hosts.items()}
         for host in self.hosts.values():

@@ -103,6 +103,29 @@ def test_a_run_leaves_the_same_files_as_on_real_hosts_and_is_judged_again_alike(
     assert kinds >= {Converged, FaultEvent, NodeProcess, Observed, Return, Silent, Traced}
 
 
+def test_a_fault_waits_for_an_edge_in_the_polls_of_simulated_nodes(tmp_path):
+    (tmp_path / "edge.toml").write_text(
+        """
+[[step]]
+[[step.fault]]
+name = "lost"
+kind = "kill"
+victims = "leader"
+hold = "4s"
+[[step.fault]]
+kind = "pause"
+victims = "candidate"
+hold = "300ms"
+when = { event = "status-changed", after = "lost", within = "4s", by = "spared-by:lost", where = { field = "leader" } }
+"""
+    )
+    asked = options(schedule=tmp_path / "edge.toml", time_limit_ns=12 * SECOND, workload="election")
+    history = rehearse(asked, {}, seed=1).history
+    begun = [event for event in history.events if isinstance(event, FaultEvent) and event.phase == "begin"]
+    assert [(event.kind, event.outcome) for event in begun] == [("kill", "installed"), ("pause", "installed")]
+    assert begun[1].evidence["trigger"]["latency_ns"] > 0
+
+
 @pytest.mark.slow
 def test_a_rehearsal_gives_the_events_of_the_run(tmp_path):
     asked = options(faults=ALL, conclusive=False)

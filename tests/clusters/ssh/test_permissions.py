@@ -70,6 +70,7 @@ def test_a_fault_that_the_file_does_not_allow_is_refused_by_name():
         (HostState(clock=ClockSkew(offset_ns=1)), "clock"),
         (WIPED, "wipe"),
         (HostState(cpu_percent=0), "cpu"),
+        (HostState(down="OOM"), "memory"),
     ],
 )
 def test_a_state_needs_one_of_its_kinds_to_be_allowed_and_health_needs_nothing(want, kind):

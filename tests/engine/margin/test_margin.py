@@ -12,9 +12,18 @@ from dethrone.harness.core.clock import MS, SECOND
 from dethrone.harness.core.errors import ConfigError
 from dethrone.harness.core.verdict import Finding, Verdict
 from dethrone.harness.engine.margin import margin
-from dethrone.harness.engine.margin.dose_search import Answer, Search
+from dethrone.harness.engine.margin.dose_search import Answer, Ask, Search
 from dethrone.harness.engine.margin.doses import KINDS, kind_of, schedule_of
-from dethrone.harness.engine.margin.margin import LEADER_LOST, Question, read_margin, row_of, search
+from dethrone.harness.engine.margin.margin import (
+    FAULTS_MIN,
+    LEADER_LOST,
+    MarginRow,
+    Question,
+    faults_a_run,
+    read_margin,
+    row_of,
+    search,
+)
 from dethrone.harness.engine.run.judgement import Judgement, RunResult
 from dethrone.harness.engine.run.listener import Silence
 from dethrone.harness.engine.run.options import RunOptions
@@ -110,6 +119,14 @@ def test_a_search_that_was_interrupted_continues_from_its_rows_to_the_same_answe
     assert runs.runs == needed + 1  # the interrupted one has no row
     assert read_margin(tmp_path / "cut").answer == whole.answer
     assert [row.seed for row in again.rows] == [row.seed for row in whole.rows]
+
+
+def test_a_run_gives_a_dose_more_often_where_trials_were_spoiled_and_never_more_than_asked():
+    spoiled = [MarginRow(dose=5, seed=1, broke=3, held=1, spoiled=15)]
+    assert faults_a_run(Ask(5, 2), spoiled, question()) == 8
+    assert faults_a_run(Ask(5, 9), spoiled, question()) == 10
+    assert faults_a_run(Ask(7, 1), spoiled, question()) == FAULTS_MIN
+    assert faults_a_run(Ask(5, 2), spoiled, question(breaks="log")) == 10
 
 
 def test_another_question_does_not_mix_with_these_rows(tmp_path, monkeypatch):

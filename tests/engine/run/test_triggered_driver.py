@@ -416,3 +416,20 @@ def test_a_trace_line_makes_the_director_begin_the_fault_in_the_same_step_and_hi
     assert ended.outcome == "healed"
     assert (missed.outcome, missed.evidence["trigger"]["outcome"]) == ("skipped", "miss")
     assert trigger_figures(director.realised())["hits"] == 1
+
+
+def polled(node, at, role):
+    return Observed(
+        seq=at, t=at, span=Span(at, at), node=node, incarnation=1, role=role, leads=role == "leader", term=2
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("with_traces", [True, False])
+def test_an_edge_of_status_is_seen_in_polls_whether_or_not_there_are_traces(with_traces):
+    when = on("status-changed", where={"field": "role", "to": "leader"})
+    play = Play(Step(faults=(fault("kill", "actor", when=when),), gap_ns=1), traced=with_traces)
+    play.driver.triggers.observed.update({("n2", ""): polled("n2", 1, "leader"), ("n3", ""): polled("n3", 2, "voter")})
+    play.script = [(5, polled("n2", 5, "leader")), (9, polled("n3", 9, "leader"))]
+    play.run()
+    (trigger,) = [one.trigger for one in play.driver.realised().faults]
+    assert (trigger.outcome, trigger.actor, trigger.at) == ("hit", "n3", Span(2, 9))

@@ -1,0 +1,64 @@
+"""What nodes in containers may use: limited live by groups below the container's own, which go with it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dethrone.clusters.agent.host.groups import NODE_GROUP
+from dethrone.clusters.docker.backend import DockerBackend
+from dethrone.harness.core.hoststate import HEALTHY, HostState
+from dethrone.harness.core.interfaces import OF_GROUPS, Command, DeploySpec, NodeStart
+from tests.waiting import until
+
+SECOND = 1_000_000_000
+NODE = "import time\nkept = b'x' * (8 << 20)\nwhile True: time.sleep(60)"
+
+
+@pytest.fixture
+def host(client, run_id):
+    backend = DockerBackend()
+    if not backend.traits.capabilities >= OF_GROUPS:
+        pytest.skip("needs a kernel with control groups for cpu and memory")
+    spec = DeploySpec(
+        run_id=run_id, nodes=("n1",), image="node", base=None, state_dir=f"/state/{run_id}", needs=OF_GROUPS
+    )
+    hosts = backend.deploy(spec, origin_ns=0, news=lambda _: None, progress=lambda _: None)
+    hosts["n1"].prepare(
+        NodeStart(
+            command=Command(argv=("/opt/dethrone/venv/bin/python", "-S", "-c", NODE)),
+            log_path="/var/log/dethrone/node.log",
+            data_dir="/var/lib/dethrone/data",
+            run_dir="/run/dethrone",
+            limits=tuple(sorted(OF_GROUPS)),
+        ),
+        {"n1": hosts["n1"].address},
+        dead_man_ns=0,
+    )
+    hosts["n1"].start_node()
+    yield hosts["n1"]
+    hosts["n1"].close()
+    backend.destroy(run_id)
+
+
+@pytest.mark.docker
+def test_a_node_in_a_container_is_starved_fed_and_killed_for_lack_of_memory_and_its_groups_go_with_it(
+    client, host, run_id
+):
+    (container,) = client.api.containers(filters={"name": f"dethrone-{run_id}-n1"})
+    below = [path for path in Path("/sys/fs/cgroup").rglob(NODE_GROUP) if container["Id"] in str(path)]
+    begun = host.converge(HostState(cpu_percent=10))
+    assert begun.confirmed, begun.why
+    assert begun.detail["cpu"]["throttled_periods"] > 0
+    assert begun.detail["cpu"]["spin_used_ns"] <= begun.detail["cpu"]["spin_wall_ns"] // 3
+    agent = host.run(["cat", "/proc/1/cgroup"], timeout_ns=SECOND)[1].decode()
+    assert NODE_GROUP not in agent
+    killed = host.converge(HostState(down="OOM"))
+    assert killed.confirmed, killed.why
+    assert killed.detail["OOM"]["oom_kills"] >= 1
+    healed = host.converge(HEALTHY)
+    assert healed.confirmed, healed.why
+    assert healed.detail["start"]["ok"]
+    client.api.remove_container(container["Id"], force=True)
+    until(lambda: not any(path.exists() for path in below))
