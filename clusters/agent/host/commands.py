@@ -42,6 +42,11 @@ def deeds(
     return out
 
 
+def of_a_process(trouble: Mapping[str, Any]) -> bool:
+    """Whether a command of it names the node's process, so that it ends with the process."""
+    return any("{pid}" in word for command in trouble["commands"] for word in command["begin"])
+
+
 def _filled(word: str, known: Mapping[str, str]) -> str:
     for name, value in known.items():
         word = word.replace(f"{{{name}}}", value)
