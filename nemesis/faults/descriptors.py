@@ -18,7 +18,7 @@ from dethrone.nemesis.faults.afflicted import Affliction
 ON_HOST = r"""
 import json, os, re, resource, sys, time
 
-verb, pid, path = sys.argv[1], int(sys.argv[2]), sys.argv[3]
+verb, pid, given, path = sys.argv[1], int(sys.argv[2]), sys.argv[3], sys.argv[4]
 
 def text(name):
     with open(f"/proc/{pid}/{name}") as file:
@@ -29,7 +29,7 @@ def start():
         fields = text("stat").rpartition(")")[2].split()
     except OSError:
         return None
-    return None if fields[0] in "ZX" else fields[19]
+    return None if fields[0] in "ZX" or fields[19] != given else given
 
 def known():
     try:
@@ -62,9 +62,14 @@ def limit(soft):
 
 undo, alive = known(), start()
 if verb == "check":
-    held = undo is not None and alive is not None and undo["start"] == alive
-    sys.exit(0 if held and limits()[0] == str(undo["limit"]) and undo["limit"] < undo["soft"] else 1)
+    if undo is None or undo["start"] != given:
+        sys.exit(1)
+    if alive is None:  # it ended, perhaps of this very fault, and opens nothing any more
+        sys.exit(0)
+    sys.exit(0 if limits()[0] == str(undo["limit"]) and undo["limit"] < undo["soft"] else 1)
 if verb == "begin":
+    if alive is None:
+        sys.exit("the process has ended")
     if undo is None or undo["start"] != alive:
         soft = limits()[0]
         undo = {"start": alive, "soft": 1 << 20 if soft == "unlimited" else int(soft), "limit": free()}
@@ -73,11 +78,11 @@ if verb == "begin":
     become_its_user()
     limit(undo["limit"])
 elif undo is not None:
-    if alive is not None and undo["start"] == alive and os.fork() == 0:
+    if undo["start"] == alive and os.fork() == 0:
         become_its_user()
         limit(undo["soft"])
         os._exit(0)
-    if alive is not None and undo["start"] == alive and os.wait()[1]:
+    if undo["start"] == alive and os.wait()[1]:
         sys.exit(1)
     os.unlink(path)
 """
@@ -86,7 +91,7 @@ elif undo is not None:
 
 def _command() -> HostCommand:
     words = ("{python}", "-I", "-S", "-c", ON_HOST)
-    rest = ("{pid}", "{agent_dir}/descriptors-{run}")
+    rest = ("{pid}", "{start}", "{agent_dir}/descriptors-{run}")
     return HostCommand(begin=(*words, "begin", *rest), check=(*words, "check", *rest), end=(*words, "end", *rest))
 
 

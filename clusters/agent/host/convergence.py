@@ -216,7 +216,7 @@ class HostKeeper:
         words.update(python=sys.executable, agent_dir=self._directory)
         troubles = want["troubles"]
         if child is not None and self._node.running:
-            words["pid"] = str(child.pid)
+            words.update(pid=str(child.pid), start=str(child.start))
         else:
             troubles = [trouble for trouble in troubles if not of_a_process(trouble)]
         peers = [name for trouble in troubles for command in trouble["commands"] for name in command["of"]]

@@ -147,7 +147,7 @@ def test_a_node_without_free_descriptors_serves_no_new_connection_until_it_has_s
     confirmed(limited, exhausted)
     until(lambda: ask_in_vain(limited))
     assert "Too many open files" in limited.shell("n2", "cat /var/log/dethrone/node.log")[1]
-    limited.backend.converge_all(limited.hosts, {"n2": HEALTHY})
+    assert "before" not in confirmed(limited, HEALTHY), "it ended of the fault, which was in force to its end"
     until(lambda: ask(limited.hosts["n2"].address) == "n2")
 
 
