@@ -13,7 +13,7 @@ from dethrone.harness.core.interfaces.faults import UNDECLARED
 
 ROOT = Path(__file__).resolve().parents[2]
 KINDS = tuple(registry.names(registry.FAULTS))
-TELLING = set(KINDS) - {"clock", "cpu", "disk", "link", "memory", "stop"}
+TELLING = set(KINDS) - {"clock", "cpu", "descriptors", "disk", "link", "memory", "stop"}
 """Those whose names mean nothing else: parts of a host's state and phases of a run share the others."""
 CHOICES = (
     "clusters/own/system.py",

@@ -9,12 +9,12 @@ import pytest
 
 from dethrone.harness.core import registry
 from dethrone.harness.core.errors import ConfigError
-from dethrone.harness.core.hoststate import HEALTHY, ClockSkew, DiskTrouble, LinkQuality, healthy_cluster
+from dethrone.harness.core.hoststate import HEALTHY, ClockSkew, DiskTrouble, HostState, LinkQuality, healthy_cluster
 from dethrone.harness.core.interfaces import ClusterView
 from dethrone.harness.core.rng import Rng
 from dethrone.harness.core.schedule import PlannedFault
 
-KINDS = ("powerloss", "wipe", "damage", "disk", "link", "hold", "drift", "cpu")
+KINDS = ("powerloss", "wipe", "damage", "disk", "link", "hold", "drift", "cpu", "memory", "descriptors")
 NODES = ("n1", "n2", "n3")
 
 
@@ -76,6 +76,8 @@ def test_every_draw_is_accepted_resolved_and_changes_its_victims(kind, seed):
         ("hold", {"count": 0}),
         ("hold", {"count": 5000}),
         ("hold", {"direction": 1}),
+        ("memory", {"percent": 5}),
+        ("descriptors", {"limit": 5}),
         ("cpu", {}),
         ("cpu", {"percent": 0}),
         ("cpu", {"percent": 100}),
@@ -142,3 +144,9 @@ def test_the_direction_of_a_link_fault_is_seen_from_its_victims():
     outward = fault("link").apply(healthy_cluster(NODES), ("n1",), {"loss_percent": 5, "direction": "out"})
     assert [len(outward[name].links) for name in NODES] == [0, 1, 1]
     assert outward["n1"] == HEALTHY
+
+
+def test_a_node_that_is_down_has_no_descriptors_to_run_out_of():
+    down = view()
+    down = msgspec.structs.replace(down, state={**down.state, "n1": HostState(down="SIGKILL")})
+    assert "every victim is down" in fault("descriptors").resolve(planned("descriptors"), down, Rng(1))

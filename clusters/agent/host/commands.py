@@ -42,6 +42,16 @@ def deeds(
     return out
 
 
+def _said(words: Sequence[str]) -> str:
+    """A command line as evidence; a word that is a whole program is shown as "…"."""
+    return " ".join(word if "\n" not in word else "…" for word in words)
+
+
+def of_a_process(trouble: Mapping[str, Any]) -> bool:
+    """Whether a command of it names the node's process, so that it ends with the process."""
+    return any("{pid}" in word for command in trouble["commands"] for word in command["begin"])
+
+
 def _filled(word: str, known: Mapping[str, str]) -> str:
     for name, value in known.items():
         word = word.replace(f"{{{name}}}", value)
@@ -69,7 +79,7 @@ class Commands:
         with self._lock:
             for deed in [deed for deed in self.held if deed not in wanted]:
                 why = take_back(self._processes, deed)
-                ran.append(" ".join(deed["end"]))
+                ran.append(_said(deed["end"]))
                 if why:
                     problems.append(why)
                 else:
@@ -79,10 +89,10 @@ class Commands:
             self._remember()
             for deed in wanted:
                 why = self._begun(deed)
-                ran += [" ".join(deed["begin"])] if deed in fresh else []
+                ran += [_said(deed["begin"])] if deed in fresh else []
                 problems += [why] if why else []
             self._good_ns = now_ns()
-        return "; ".join(problems), {"ran": ran, "in_force": [" ".join(deed["check"]) for deed in wanted]}
+        return "; ".join(problems), {"ran": ran, "in_force": [_said(deed["check"]) for deed in wanted]}
 
     def lapsed(self, wanted: Sequence[Deed]) -> list[str]:
         """Why what is about to end is no longer in force."""

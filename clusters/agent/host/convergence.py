@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
@@ -21,7 +22,7 @@ from dethrone.clusters.agent.host.clocks import (
     measure_skew,
     read_clocks,
 )
-from dethrone.clusters.agent.host.commands import Commands, Deed, deeds
+from dethrone.clusters.agent.host.commands import Commands, Deed, deeds, of_a_process
 from dethrone.clusters.agent.host.common import SECOND, Refused, now_ns
 from dethrone.clusters.agent.host.damage import DAMAGES
 from dethrone.clusters.agent.host.disks import DISK_WOES
@@ -92,11 +93,13 @@ class HostKeeper:
         term_limit_s: float,
         commands: Commands,
         run: str,
+        directory: str,
     ) -> None:
         self._rules = rules
         self._qualities = qualities
         self._commands = commands
         self._run = run
+        self._directory = directory
         self._probes = probes
         self._clock = clock
         self._node = node
@@ -149,6 +152,8 @@ class HostKeeper:
                 parts.append(self._shape(want, verify=verify))
         if self._link_socket and (want["links"] or self._messages.used):
             parts.append(self._shape_messages(want))
+        if any(of_a_process(trouble) for trouble in want["troubles"]) and (fresh or not self._node.running):
+            parts.append(self._run_commands(want))
         parts += self._vacuous(want, steps)
         if want["cpu_percent"] is not None:
             parts += self._limit_cpu(want["cpu_percent"], fresh=fresh)
@@ -211,10 +216,16 @@ class HostKeeper:
 
     def _deeds(self, want: Mapping[str, Any]) -> list[Deed]:
         """The commands of the wanted state, for this host."""
-        spec = self._node.spec or {}
+        spec, child = self._node.spec or {}, self._node.child
         words = {"run": self._run, **{name: str(spec.get(name, "")) for name in ("data_dir", "run_dir")}}
-        peers = [name for trouble in want["troubles"] for command in trouble["commands"] for name in command["of"]]
-        return deeds(want["troubles"], words=words, ways=self._ways(peers).__getitem__)
+        words.update(python=sys.executable, agent_dir=self._directory)
+        troubles = want["troubles"]
+        if child is not None and self._node.running:
+            words.update(pid=str(child.pid), start=str(child.start))
+        else:
+            troubles = [trouble for trouble in troubles if not of_a_process(trouble)]
+        peers = [name for trouble in troubles for command in trouble["commands"] for name in command["of"]]
+        return deeds(troubles, words=words, ways=self._ways(peers).__getitem__)
 
     def _run_commands(self, want: Mapping[str, Any]) -> Part:
         part = Part("commands")

@@ -159,6 +159,7 @@ class Host:
             term_limit_s=self._term_limit_s,
             commands=self.commands,
             run=self._run_name,
+            directory=os.path.dirname(self._path) or "/",  # noqa: PTH120
         )
 
     def watch_rules(self) -> None:

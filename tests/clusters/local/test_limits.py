@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from dethrone.clusters.agent.host.groups import LENT_GROUPS, NODE_GROUP
+from dethrone.clusters.local.room import AGENT_DIR
 from dethrone.harness.core.hoststate import HEALTHY, HostState
 from dethrone.harness.core.interfaces import OF_GROUPS
+from tests.clusters.local.conftest import ask
 from tests.waiting import until
 
 pytestmark = pytest.mark.namespaces
@@ -109,6 +111,44 @@ def test_a_node_outside_of_its_group_is_not_starved_and_the_evidence_says_so(lim
     assert not found.confirmed
     assert f"not in its control group: [{pid}]" in found.why
     assert converged(limited, HEALTHY).confirmed
+
+
+def trouble():
+    from dethrone.nemesis.faults.descriptors import TROUBLE
+
+    return TROUBLE
+
+
+def limit(limited):
+    """How many descriptors n2's process may have."""
+    (pid,) = inside(limited)
+    return int(limited.shell("n2", f"grep '^Max open files' /proc/{pid}/limits")[1].split()[3])
+
+
+def ask_in_vain(limited):
+    """Whether a new connection is not served; the first is, as its descriptor is there since `accept` was called."""
+    try:
+        return ask(limited.hosts["n2"].address, 0.5) != "n2"
+    except OSError:
+        return True
+
+
+def test_a_node_without_free_descriptors_serves_no_new_connection_until_it_has_some_again(limited):
+    usual = limit(limited)
+    exhausted = HostState(troubles=(trouble(),))
+    confirmed(limited, exhausted)
+    assert limit(limited) < 32
+    confirmed(limited, HostState(troubles=(trouble(),), down="SIGKILL"))
+    assert confirmed(limited, exhausted)["start"]["ok"]
+    assert limit(limited) < 32, "the next process suffers it, too"
+    assert "before" not in confirmed(limited, HEALTHY), "it was in force to the end"
+    assert limit(limited) == usual
+    assert limited.shell("n2", f"ls {AGENT_DIR}/descriptors-* 2>&1")[0] != 0
+    confirmed(limited, exhausted)
+    until(lambda: ask_in_vain(limited))
+    assert "Too many open files" in limited.shell("n2", "cat /var/log/dethrone/node.log")[1]
+    assert "before" not in confirmed(limited, HEALTHY), "it ended of the fault, which was in force to its end"
+    until(lambda: ask(limited.hosts["n2"].address) == "n2")
 
 
 def test_a_node_is_killed_by_the_kernel_for_lack_of_memory_and_starts_again(limited):
