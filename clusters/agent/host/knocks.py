@@ -50,16 +50,16 @@ def knock_at(known: Mapping[str, Sequence[str]], port: int, timeout_ns: int) -> 
                 waiting[trying.fileno()] = (peer, trying)
                 poller.register(trying, select.POLLOUT)
             else:
-                answers[peer] = _said(code)
+                answers[peer] = _knock_said(code)
         until = now_ns() + timeout_ns
         while waiting and (left := until - now_ns()) > 0:
             for number, _ in poller.poll(-(-left // 1_000_000)):
                 peer, trying = waiting.pop(number)
                 poller.unregister(number)
-                answers[peer] = _said(trying.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR))
+                answers[peer] = _knock_said(trying.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR))
         answers.update((peer, SILENT) for peer, _ in waiting.values())
     return answers
 
 
-def _said(code: int) -> str:
+def _knock_said(code: int) -> str:
     return KNOCKED if code in ANSWERS else os.strerror(code)
