@@ -26,7 +26,10 @@ def answer_words(margin: Margin) -> str:
     if margin.answer is None:
         return f"no answer yet: {margin.why or 'the search was not finished'}"
     answer, sure = margin.answer, f"confidence {question.search.confidence_percent} %"
-    if answer.lo is not None and answer.hi is not None:
+    if answer.why:
+        ends = [f"{kind.show(dose)} ({word})" for dose, word in ((answer.lo, "holds"), (answer.hi, "breaks")) if dose]
+        said = f"stopped; certain is {', '.join(ends) or 'no dose'}"
+    elif answer.lo is not None and answer.hi is not None:
         said = f"between {kind.show(answer.lo)} (holds) and {kind.show(answer.hi)} (breaks), {sure}"
     elif answer.lo is not None:
         said = f"not up to {kind.show(answer.lo)}, {sure}"
@@ -113,10 +116,12 @@ def _spoiled(margin: Margin) -> dict[str, int]:
 
 
 def _end(dose: int | None, none: str, margin: Margin) -> str:
-    """One end of the answer; of a search that is not over, what is certain so far."""
-    if margin.answer is not None:
-        return none if dose is None else kind_of(margin.question.fault).show(dose)
-    return "not finished" if dose is None else f"{kind_of(margin.question.fault).show(dose)} (not finished)"
+    """One end of the answer; of a search that has none, or was stopped, what is certain so far."""
+    shown = None if dose is None else kind_of(margin.question.fault).show(dose)
+    if margin.answer is not None and not margin.answer.why:
+        return shown or none
+    state = "not finished" if margin.answer is None else "stopped: spoiled" if _spoiled(margin) else "stopped"
+    return f"{shown} ({state})" if shown else state
 
 
 def _bar(one: Trials) -> str:

@@ -54,6 +54,12 @@ def test_a_search_that_is_not_over_shows_no_answer():
     assert table_row(margin(None, ROWS[0]))[4:6] == ("100 ms (not finished)", "not finished")
 
 
+def test_a_search_that_was_stopped_claims_nothing_of_doses_that_it_did_not_decide():
+    stopped = margin(Answer(lo=None, hi=400 * MS, why="30 trials were spoiled"), ROWS[1])
+    assert table_row(stopped)[4:6] == ("stopped: spoiled", "400 ms (stopped: spoiled)")
+    assert "stopped; certain is 400 ms (breaks)" in answer_words(stopped)
+
+
 def test_a_plot_has_a_line_a_dose_with_its_counts():
     first, second = plot(margin(None, *ROWS))
     assert first.startswith("100 ms  ░")
