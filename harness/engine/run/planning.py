@@ -315,7 +315,7 @@ def _fault(system: System, backend: Backend, kind: str) -> Fault:
         raise MissingCapability(
             f"the fault {kind!r} cannot happen on {backend.name!r}: its hosts lack {', '.join(sorted(missing))}",
             cause="a tool is missing on the hosts, or this kind of host never supports the fault",
-            next_step=_remedy(kind, missing),
+            next_step=_remedy(kind, missing, elsewhere="docker" if isinstance(backend, VirtualBackend) else "sim"),
         )
     return fault
 
@@ -327,9 +327,9 @@ def needs_of(fault: Fault, system: System) -> frozenset[str]:
     return needs - clocks | {"vdso"} if clocks and isinstance(system, Unpreloaded) else needs
 
 
-def _remedy(kind: str, missing: Collection[str]) -> str:
+def _remedy(kind: str, missing: Collection[str], *, elsewhere: str) -> str:
     packages = [PACKAGES[one] for one in sorted(missing) if one in PACKAGES]
-    leave_out = f"use --on sim, or list in --faults the wanted kinds without {kind}"
+    leave_out = f"use --on {elsewhere}, or list in --faults the wanted kinds without {kind}"
     return f"install {' and '.join(packages)} (Debian's name), or {leave_out}" if packages else leave_out
 
 
