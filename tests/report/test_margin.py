@@ -84,12 +84,12 @@ def test_a_table_replaces_the_one_of_a_page_and_a_page_without_a_place_is_refuse
 def test_the_table_of_the_documentation_is_what_its_stored_rows_make(tmp_path):
     page = tmp_path / "margins.md"
     page.write_text((DOCS / "margins.md").read_text())
-    assert table([DOCS / "samples" / "margins"], page, Screen(level=-1)) == 0
+    assert table([DOCS / "margins"], page, Screen(level=-1)) == 0
     assert page.read_text() == (DOCS / "margins.md").read_text()
 
 
 def test_a_stored_margin_with_an_answer_has_only_rows_that_lead_to_it():
-    stored = [read_margin(place.parent) for place in (DOCS / "samples" / "margins").rglob("margin.json")]
+    stored = [read_margin(place.parent) for place in (DOCS / "margins").rglob("margin.json")]
     assert stored
     for one in stored:
         assert sum(row.broke + row.held for row in one.rows) > 0

@@ -76,7 +76,7 @@ def started(system, root, network, settings=None, **more):
     for name, node in nodes.items():
         ((_, content),) = system.files(node).items()
         config = msgspec.json.decode(content)
-        config["clock_socket"] = str(root / f"{name}.sock")
+        config |= {"clock_socket": str(root / f"{name}.sock"), "link_socket": str(root / f"{name}.links")}
         paths[name] = root / f"{name}.json"
         paths[name].write_bytes(msgspec.json.encode(config))
     made = Processes(system, nodes, root, lambda name, argv: [sys.executable, *argv[1:4], str(paths[name]), *argv[5:]])
