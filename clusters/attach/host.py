@@ -90,6 +90,7 @@ class AttachedHost:
     # --- Host ---------------------------------------------------------------------------------------------------
 
     sets_timers = False
+    shapes_messages = False
 
     places = IN_A_CONTAINER
 

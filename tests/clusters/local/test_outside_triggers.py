@@ -46,7 +46,10 @@ def begun(history):
     return [event for event in history.of(FaultEvent) if event.phase == "begin"]
 
 
-@pytest.mark.parametrize("what", ['pattern = "beat"', "regex = 'beat \\d+ of n'"])
+named = pytest.param('pattern = "beat"', marks=pytest.mark.nightly("a regex is looked for in make test"))
+
+
+@pytest.mark.parametrize("what", [named, "regex = 'beat \\d+ of n'"])
 def test_a_line_in_a_log_starts_a_fault_of_the_node_that_wrote_it(state, tmp_path, what):
     figures, history = play(state, tmp_path, f'event = "logged", by = "node:n2", where = {{ {what} }}')
     assert (figures["hits"], figures["misses"]) == (HITS, 0)
@@ -56,6 +59,7 @@ def test_a_line_in_a_log_starts_a_fault_of_the_node_that_wrote_it(state, tmp_pat
     assert figures["latency_us"]["median"] < 1_000_000
 
 
+@pytest.mark.nightly("a line in a log starts a fault in make test")
 def test_a_change_of_what_a_node_answers_starts_a_fault(state, tmp_path):
     when = 'event = "status-changed", by = "node:n3", where = { field = "commit" }'
     figures, history = play(state, tmp_path, when, steps=1)
@@ -67,6 +71,7 @@ def test_a_change_of_what_a_node_answers_starts_a_fault(state, tmp_path):
     assert next(event for event in shown if event.span.hi == at[1]).commit > before.commit
 
 
+@pytest.mark.nightly("a line in a log starts a fault in make test")
 def test_a_frame_on_the_wire_starts_a_fault_of_its_receiver(state, tmp_path):
     where = '{ to = "n3", port = 7000, bytes_min = 800, contains = "beat" }'
     when = f'event = "frame-sent", by = "leader", where = {where}'
@@ -76,6 +81,7 @@ def test_a_frame_on_the_wire_starts_a_fault_of_its_receiver(state, tmp_path):
     assert all(event.data["bytes"] > 800 and event.data["to"] == "n3" for event in history.of(Sighted))
 
 
+@pytest.mark.nightly("a line in a log starts a fault in make test")
 def test_a_figure_on_a_page_of_metrics_starts_a_fault(state, tmp_path):
     """The series counts to 9 and begins again, every two seconds."""
     where = "{ metric = 'beats_by{who=\"me\"}', port = 8000, above = 4 }"
