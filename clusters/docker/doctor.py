@@ -16,12 +16,13 @@ import docker
 import docker.errors
 import msgspec
 
+from dethrone.clusters.agent.host.groups import LENT_GROUPS
 from dethrone.clusters.agent.host.hand import why_no_vdso
 from dethrone.clusters.docker.client import ENGINE_ERRORS, connect, temporary
 from dethrone.clusters.docker.image import cached_tag
 from dethrone.clusters.docker.labels import OWNER, PYTHON
 from dethrone.harness.core.errors import HarnessError
-from dethrone.harness.core.interfaces import Available, No, Yes
+from dethrone.harness.core.interfaces import OF_GROUPS, Available, No, Yes
 
 Row = tuple[str, Available]
 
@@ -106,6 +107,17 @@ PROBES = (
         proves=("faketime",),
     ),
     Probe(
+        name="docker: limit on descriptors",
+        script=f"sleep 5 & {PYTHON} - $! <<'END'\n"
+        "import resource, sys\n"
+        "pid, kind = int(sys.argv[1]), resource.RLIMIT_NOFILE\n"
+        "resource.prlimit(pid, kind, (3, resource.prlimit(pid, kind)[1]))\n"
+        "sys.exit(resource.prlimit(pid, kind)[0] != 3)\nEND",
+        why="the limits of a running process cannot be changed: no descriptors on real hosts",
+        what_to_do="let an agent run as root on its host",
+        proves=("descriptors",),
+    ),
+    Probe(
         name="docker: netem (delay, jitter)",
         script="tc qdisc add dev lo root handle 504d: netem delay 1ms && tc qdisc del dev lo root handle 504d:",
         why="this kernel has no netem: links cannot be delayed by the kernel",
@@ -129,6 +141,27 @@ MOUNT = Probe(
     proves=("disks", "power"),
 )
 """Tried in a host that may mount, as hosts are in runs that need it."""
+
+
+def _group(controller: str) -> Probe:
+    """As ``agent.host.groups`` makes one: below the host's own group, which a container is shown read-only."""
+    return Probe(
+        name=f"docker: control group for {controller}",
+        script=f"d={LENT_GROUPS}/{controller}; if ! test -d $d; then for d in /sys/fs/cgroup/{controller} "
+        f"/sys/fs/cgroup/*,{controller} /sys/fs/cgroup/{controller},* /sys/fs/cgroup/unified /sys/fs/cgroup; do "
+        "test -e $d/cgroup.procs && break; done; fi; g=$d/dethrone-probe; "
+        "r='mount -o remount,bind,rw'; "
+        "mkdir $g 2>/dev/null || { $r $d || $r /sys/fs/cgroup; mkdir $g; }; test -w $g/cgroup.procs && "
+        f"{{ test -e $g/{controller}.stat || grep -qw {controller} $d/cgroup.controllers; }}; "
+        "code=$?; rmdir $g; exit $code",
+        why=f"no control group can be made below that of a host: no {controller} on real hosts",
+        what_to_do=f"use a kernel with the controller {controller}, as root; for Docker, SYS_ADMIN must be granted",
+        proves=(controller,),
+    )
+
+
+GRANTED = (MOUNT, *map(_group, sorted(OF_GROUPS)))
+"""Tried in a host that may mount."""
 VDSO = "docker: a skew in the vDSO"
 
 
@@ -206,7 +239,7 @@ def _probed(client: docker.DockerClient, image: str) -> list[Row]:
     mounting = {**more, "cap_add": ["NET_ADMIN", "SYS_ADMIN"], "security_opt": ["apparmor=unconfined"]}
     if FUSE.exists():
         mounting["devices"] = [str(FUSE)]
-    return [*_inside(client, image, PROBES, more), *_inside(client, image, (MOUNT,), mounting)]
+    return [*_inside(client, image, PROBES, more), *_inside(client, image, GRANTED, mounting)]
 
 
 def _inside(client: docker.DockerClient, image: str, probes: Sequence[Probe], more: Mapping[str, Any]) -> list[Row]:
@@ -224,9 +257,9 @@ def _inside(client: docker.DockerClient, image: str, probes: Sequence[Probe], mo
 def capabilities() -> Mapping[str, Available]:
     """What faults may need → whether a host had it; where no host could be tried, why."""
     found = dict(rows())
-    out = proved(found, (*PROBES, MOUNT))
+    out = proved(found, (*PROBES, *GRANTED))
     missing = next((answer for answer in found.values() if isinstance(answer, No)), Yes())
-    tried = {one: found.get("docker: image built", missing) for probe in (*PROBES, MOUNT) for one in probe.proves}
+    tried = {one: found.get("docker: image built", missing) for probe in (*PROBES, *GRANTED) for one in probe.proves}
     return {**tried, "vdso": found.get(VDSO, missing), **out, "commands": out.get("signals", missing)}
 
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from dethrone.clusters.docker.doctor import MOUNT, PROBES, Probe, probed, proved
+from dethrone.clusters.docker.doctor import GRANTED, PROBES, Probe, probed, proved
 from dethrone.clusters.docker.labels import AGENT, PYTHON
 from dethrone.clusters.local.room import PROGRAMS, programs_of
 from dethrone.clusters.local.rootless import is_inside
@@ -88,7 +88,7 @@ def _tried(backend: Backend) -> list[Row]:
     clean = False
     try:
         ledger.record("deploying", backend=backend.name, nodes=["n1"])
-        needs = frozenset(MOUNT.proves) & backend.traits.capabilities
+        needs = frozenset(one for probe in GRANTED for one in probe.proves) & backend.traits.capabilities
         state = str(ledger.directory)
         spec = DeploySpec(run_id=run_id, nodes=("n1",), image="node", base=None, state_dir=state, needs=needs)
         hosts = backend.deploy(spec, origin_ns=0, news=lambda _: None, progress=lambda _: None)
@@ -109,7 +109,7 @@ def _tried(backend: Backend) -> list[Row]:
 
 
 def _probes() -> list[Probe]:
-    return [*(msgspec.structs.replace(one, name=_own(one.name)) for one in (*PROBES, MOUNT)), VDSO]
+    return [*(msgspec.structs.replace(one, name=_own(one.name)) for one in (*PROBES, *GRANTED)), VDSO]
 
 
 def _own(name: str) -> str:

@@ -28,6 +28,9 @@ MEANS = {
     "vdso": "vDSO",
     "disks": "FUSE",
     "power": "FUSE",
+    "cpu": "control group",
+    "memory": "control group",
+    "descriptors": "prlimit",
 }
 """What a fault needs → by what it is done on real hosts. netem is not used for links, even where the kernel has it."""
 OTHERWISE = {"faketime": "vdso", "monotonic": "vdso"}
