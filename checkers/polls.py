@@ -30,7 +30,7 @@ class Polls:
         self._table = table
         keys: Ints = getattr(table.observed, by)[places]
         order = np.argsort(keys, kind="stable")
-        self._places = places[order]
+        self._places = places[order].astype(np.uint32 if len(table.observed) < 2**32 else np.int64)
         self.keys: Ints = keys[order]
         """What they are ordered by."""
         self._blocks: dict[int, list[Observed]] = {}

@@ -7,9 +7,9 @@ Out of scope: where they come from (``chunks``), and events of other types, of w
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -120,16 +120,6 @@ class TracedColumns:
 
     def __len__(self) -> int:
         return len(self.seq)
-
-
-Table = TypeVar("Table", ObservedColumns, TracedColumns)
-
-
-def joined(kind: type[Table], parts: Sequence[Table]) -> Table:
-    """One table of several with the same dictionary, in this order; at least one."""
-    if len(parts) == 1:
-        return parts[0]
-    return kind(**{one.name: np.concatenate([getattr(part, one.name) for part in parts]) for one in fields(kind)})
 
 
 def traced_columns(rows: Sequence[Traced], words: Dictionary) -> TracedColumns:
