@@ -17,6 +17,7 @@ from dethrone.harness.core.clock import MS
 from dethrone.harness.core.errors import ClusterError, ConfigError, HarnessError, MissingCapability
 from dethrone.harness.core.hoststate import HEALTHY, HostState, LinkQuality
 from dethrone.harness.core.interfaces import Command, DeploySpec, No, NodeStart, Yes
+from tests.clusters.docker.conftest import state_of
 from tests.waiting import until
 
 NODES = ("n1", "n2", "n3")
@@ -25,7 +26,7 @@ SECOND = 1_000_000_000
 
 def spec(run_id, nodes=NODES, **changes):
     return DeploySpec(
-        **{"run_id": run_id, "nodes": nodes, "image": "node", "base": None, "state_dir": f"/state/{run_id}", **changes}
+        **{"run_id": run_id, "nodes": nodes, "image": "node", "base": None, "state_dir": state_of(run_id), **changes}
     )
 
 
@@ -244,7 +245,7 @@ def test_destroying_one_run_leaves_the_other_alone(client, backend, run_id):
 def test_leftovers_tell_their_run_and_its_state_directory_to_any_process(client, backend, run_id, cluster):
     found = [item for item in DockerBackend().leftovers() if item.run_id == run_id]
     assert len(found) == 4
-    assert {item.state_dir for item in found} == {f"/state/{run_id}"}
+    assert {item.state_dir for item in found} == {state_of(run_id)}
     assert {item.backend for item in found} == {"docker"}
     leave(client, DockerBackend(), run_id, cluster.values())
 

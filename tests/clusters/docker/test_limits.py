@@ -10,6 +10,7 @@ from dethrone.clusters.agent.host.groups import NODE_GROUP
 from dethrone.clusters.docker.backend import DockerBackend
 from dethrone.harness.core.hoststate import HEALTHY, HostState
 from dethrone.harness.core.interfaces import OF_GROUPS, Command, DeploySpec, NodeStart
+from tests.clusters.docker.conftest import state_of
 from tests.waiting import until
 
 SECOND = 1_000_000_000
@@ -22,7 +23,7 @@ def host(client, run_id):
     if not backend.traits.capabilities >= OF_GROUPS:
         pytest.skip("needs a kernel with control groups for cpu and memory")
     spec = DeploySpec(
-        run_id=run_id, nodes=("n1",), image="node", base=None, state_dir=f"/state/{run_id}", needs=OF_GROUPS
+        run_id=run_id, nodes=("n1",), image="node", base=None, state_dir=state_of(run_id), needs=OF_GROUPS
     )
     hosts = backend.deploy(spec, origin_ns=0, news=lambda _: None, progress=lambda _: None)
     hosts["n1"].prepare(
