@@ -76,27 +76,25 @@ class SightingCondition(EventCondition, frozen=True, kw_only=True):
         return self.read(event, before)
 
 
-def _logged(event: Sighted, _: Before) -> Occurrence:
-    term = str(event.data.get("groups", {}).get("term", ""))
+def _sighted(event: Sighted, name: str, *, receiver: str = "", term: int = 0) -> Occurrence:
+    """What an agent saw of its node, once for each line, frame or figure."""
     return Occurrence(
-        event=LOGGED,
-        span=event.span,
-        key=(event.node, event.n),
-        roles={"actor": (event.node,)},
-        term=int(term) if term.isdecimal() and len(term) < 19 else 0,
-        group=event.group,
-    )
-
-
-def _sent(event: Sighted, _: Before) -> Occurrence:
-    receiver = str(event.data.get("to", ""))
-    return Occurrence(
-        event=FRAME,
+        event=name,
         span=event.span,
         key=(event.node, event.n),
         roles={"actor": (event.node,), **({"receiver": (receiver,)} if receiver else {})},
+        term=term,
         group=event.group,
     )
+
+
+def _logged(event: Sighted, _: Before) -> Occurrence:
+    term = str(event.data.get("groups", {}).get("term", ""))
+    return _sighted(event, LOGGED, term=int(term) if term.isdecimal() and len(term) < 19 else 0)
+
+
+def _sent(event: Sighted, _: Before) -> Occurrence:
+    return _sighted(event, FRAME, receiver=str(event.data.get("to", "")))
 
 
 CONDITION_FRAME = SightingCondition(
@@ -112,13 +110,7 @@ CONDITION_FRAME = SightingCondition(
 
 
 def _moved(event: Sighted, _: Before) -> Occurrence:
-    return Occurrence(
-        event=METRIC,
-        span=event.span,
-        key=(event.node, event.n),
-        roles={"actor": (event.node,)},
-        group=event.group,
-    )
+    return _sighted(event, METRIC)
 
 
 CONDITION_METRIC = SightingCondition(

@@ -15,7 +15,7 @@ from dethrone.harness.core.hoststate import HostState, with_more
 from dethrone.harness.core.interfaces import FaultTraits, Shown
 from dethrone.harness.core.rng import Rng
 from dethrone.nemesis.faults.afflicted import Affliction
-from dethrone.nemesis.parameters import bad, integer
+from dethrone.nemesis.parameters import integer
 
 PERCENTS = (2, 5, 10, 25)
 """What is drawn: of a hundredth, a process hardly answers; of a quarter, only what is busy notices."""
@@ -23,11 +23,9 @@ PERCENT_MAX = 99
 
 
 def _percent(params: Mapping[str, Any]) -> int:
-    percent = integer("cpu", params, "percent", least=1)
+    percent = integer("cpu", params, "percent", least=1, most=PERCENT_MAX)
     if not percent:
         raise ConfigError("the fault 'cpu' needs the share of a processor that is left", next_step="give percent = 5")
-    if percent > PERCENT_MAX:
-        raise bad("cpu", "percent", percent, f"the most is {PERCENT_MAX}")
     return percent
 
 

@@ -17,7 +17,7 @@ from dethrone.harness.core.registry import unknown_name
 from dethrone.harness.core.rng import Rng
 from dethrone.nemesis.faults.afflicted import Affliction
 from dethrone.nemesis.faults.link import DIRECTIONS, afflict
-from dethrone.nemesis.parameters import bad, integer
+from dethrone.nemesis.parameters import integer
 
 COUNT_MAX = 1000
 
@@ -26,10 +26,7 @@ def _count(params: Mapping[str, Any]) -> int:
     direction = params.get("direction", "both")
     if not isinstance(direction, str) or direction not in DIRECTIONS:
         raise unknown_name("direction of a link", str(direction), DIRECTIONS)
-    count = integer("hold", params, "count", least=1) or 1
-    if count > COUNT_MAX:
-        raise bad("hold", "count", count, f"the most is {COUNT_MAX}")
-    return count
+    return integer("hold", params, "count", least=1, most=COUNT_MAX) or 1
 
 
 def _draws(rng: Rng, _hold_ns: Ns) -> Mapping[str, Any]:

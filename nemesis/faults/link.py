@@ -37,10 +37,8 @@ PARAMS = (*PERCENT, *TIMES, RATE)
 
 
 def _quality(params: Mapping[str, Any], src: str = "") -> LinkQuality:
-    values = {name: integer("link", params, name, least=0) for name in (*PERCENT, *TIMES, RATE)}
-    for name in PERCENT:
-        if values[name] > 100:
-            raise bad("link", name, values[name], "the most is 100")
+    values = {name: integer("link", params, name, least=0, most=100) for name in PERCENT}
+    values |= {name: integer("link", params, name, least=0) for name in (*TIMES, RATE)}
     direction = params.get("direction", "both")
     if not isinstance(direction, str) or direction not in DIRECTIONS:
         raise unknown_name("direction of a link", str(direction), DIRECTIONS)

@@ -22,6 +22,21 @@ from dethrone.clusters.agent.host.requests import object_of
 HERE = os.path.abspath(__file__)  # noqa: PTH100 - as everywhere here
 
 
+def spawn_on_wire(processes: Processes, verb: str, *, node: Confined | None = None) -> tuple[Child, socket.socket]:
+    """Start this file with a verb; its input and output are the other end of the socket. Raises OSError, Refused."""
+    ours, theirs = socket.socketpair()
+    null = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        argv = [sys.executable, "-S", HERE, verb, "--socket", "-"]
+        return processes.spawn(argv, files=(theirs.fileno(), theirs.fileno(), null), node=node), ours
+    except BaseException:
+        ours.close()
+        raise
+    finally:
+        theirs.close()
+        os.close(null)
+
+
 class AskedProcess:
     """Runs ``verb``. Not thread-safe. ``ended``: what to say if it ends; ``runs_as``: as whom, None: as the agent."""
 
@@ -70,20 +85,8 @@ class AskedProcess:
         return object_of(json.loads(answer), "answer")
 
     def _begin(self) -> socket.socket:
-        ours, theirs = socket.socketpair()
-        null = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
-        try:
-            argv = [sys.executable, "-S", HERE, self._verb, "--socket", "-"]
-            files = (theirs.fileno(), theirs.fileno(), null)
-            self._child = self._processes.spawn(argv, files=files, node=self._runs_as())
-        except BaseException:
-            ours.close()
-            raise
-        finally:
-            theirs.close()
-            os.close(null)
-        self._wire = ours
-        return ours
+        self._child, self._wire = spawn_on_wire(self._processes, self._verb, node=self._runs_as())
+        return self._wire
 
     def end(self) -> None:
         """Kill the process, if there is one."""

@@ -22,7 +22,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from dethrone.clusters.agent.host.asked import HERE
+from dethrone.clusters.agent.host.asked import spawn_on_wire
 from dethrone.clusters.agent.host.common import SECOND, Refused, now_ns
 from dethrone.clusters.agent.host.frames import SoughtFrame, SoughtFrames
 from dethrone.clusters.agent.host.news import News
@@ -274,17 +274,7 @@ class Lookout:
                 {**watch, "addresses": _receivers(watch["to"], others)} for watch in watches if watch["of"] == "wire"
             ],
         }
-        ours, theirs = socket.socketpair()
-        null = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
-        try:
-            argv = [sys.executable, "-S", HERE, "lookout", "--socket", "-"]
-            self._child = self._processes.spawn(argv, files=(theirs.fileno(), theirs.fileno(), null))
-        except BaseException:
-            ours.close()
-            raise
-        finally:
-            theirs.close()
-            os.close(null)
+        self._child, ours = spawn_on_wire(self._processes, "lookout")
         ours.sendall(json.dumps(asked).encode() + b"\n")
         threading.Thread(target=self._listen, args=(ours,), name="lookout", daemon=True).start()
         self._ready.wait(READY_LIMIT_S)
