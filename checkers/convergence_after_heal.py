@@ -104,11 +104,9 @@ class ConvergenceAfterHeal(Base):
                 if window.lo + allowed < deadline < until:
                     late = converged(seen, plan, window, deadline - window.lo)
                 if deadline >= until or late.at is not None:
-                    by_noise.append(
-                        unknown_by_noise(
-                            f"after a heal, {outcome.why}", window.lo, min(until, deadline), noise, window.members
-                        )
-                    )
+                    end = min(until, deadline)
+                    charged = noise.charged(window.members, window.lo, end)
+                    by_noise.append(unknown_by_noise(f"after a heal, {outcome.why}", window.lo, end, charged))
                 elif late.unseen:
                     doubts.append(late.why)
                 else:

@@ -92,8 +92,8 @@ class LeaderStability(Base):
                     exempt += 1
                 elif noise.within(hosts, since := judge.not_before(deposed), deposed.after.hi):
                     lost = f"{deposed.leader} lost its term {deposed.term} to {deposed.after.leader}"
-                    since -= promise.election_timeout_ns
-                    by_noise.append(unknown_by_noise(lost, since, deposed.after.hi, noise, hosts))
+                    since, until = since - promise.election_timeout_ns, deposed.after.hi
+                    by_noise.append(unknown_by_noise(lost, since, until, noise.charged(hosts, since, until)))
                 else:
                     findings.append(judge.finding(deposed))
             judged += judge.stable_leads()
@@ -294,7 +294,8 @@ class _Judge:
             rises = [(one, two) for one, two in pairwise(rows) if two.term > one.term]
             if all(noise.within((alone.node,), one.span.lo, two.span.hi) for one, two in rises):
                 said = f"{alone.node} raised its term from {first.term} to {last.term} while it heard no other node"
-                by_noise.append(unknown_by_noise(said, alone.lo, last.span.hi, noise, (alone.node,)))
+                charged = noise.charged((alone.node,), alone.lo, last.span.hi)
+                by_noise.append(unknown_by_noise(said, alone.lo, last.span.hi, charged))
                 continue
             findings.append(
                 Finding(

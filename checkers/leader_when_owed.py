@@ -206,7 +206,7 @@ class _Judge:
         if self._noise.uncharged(window.members, lo, hi) <= bound:
             self._tally.noisy += 1
             gap = f"{', '.join(window.members)} {what} for {show_duration(hi - lo)}, limit {show_duration(bound)}"
-            self._tally.by_noise.append(unknown_by_noise(gap, lo, hi, self._noise, window.members))
+            self._tally.by_noise.append(unknown_by_noise(gap, lo, hi, self._noise.charged(window.members, lo, hi)))
             return
         untermed = self._seen.untermed(lo, hi)
         if untermed is not None:
@@ -279,7 +279,9 @@ class _Judge:
         left = self._noise.uncharged(window.members, asked_ns, ended_ns)
         if self._noise.uncharged(window.members, since, until) <= bound or left <= bound // 2:
             self._tally.noisy += 1
-            self._tally.by_noise.append(unknown_by_noise(what, since, until, self._noise, window.members))
+            self._tally.by_noise.append(
+                unknown_by_noise(what, since, until, self._noise.charged(window.members, since, until))
+            )
             return
         self._add(
             window,

@@ -157,7 +157,7 @@ class _Judge:
         sure = sum(not self._noise.within(window.members, event.span.lo, event.span.hi + wait) for event in row)
         if sure <= most:
             said = f"{node} stood for election {len(row)} times in a row and lost each time, limit {most}"
-            self.by_noise.append(unknown_by_noise(said, lo, hi, self._noise, window.members))
+            self.by_noise.append(unknown_by_noise(said, lo, hi, self._noise.charged(window.members, lo, hi)))
             return
         self.findings.append(
             Finding(

@@ -13,7 +13,8 @@ What lies inside a realised pause, disk, clock or cpu fault of its host, or with
 fault's. A stretch that overlaps with one of another host on the same machine counts for all hosts of that machine.
 
 Guarantees: a stretch is charged with its length plus one election round, one of the harness itself with its length
-only; charges are a union of intervals, so noise that overlaps counts once; more noise never charges less. A run that
+only; charges are a union of intervals, so noise that overlaps counts once; more noise never charges less. What takes no
+votes is merely late: there, one round is charged in all (``Disturbance.late``), not one after each stretch. A run that
 declares its sources, and could read none that watches a host, is *blind* there: no finding about liveness is certain.
 Older, golden and imported histories declare nothing and are never blind. Out of scope: any bound, and any verdict.
 """
@@ -73,19 +74,23 @@ class Disturbance:
         self.round_ns = round_ns
         self.blind = blind
         """Voters of whom no source that shows a stretch could be read."""
-        self._unions: dict[tuple[str, ...], list[Interval]] = {}
+        self._unions: dict[tuple[tuple[str, ...], Ns], list[Interval]] = {}
 
     def charges(self, hosts: Sequence[str]) -> list[Interval]:
         """The union of all charges of these hosts, in order: each stretch, and one election round after it.
 
         A stall of the harness itself is charged without a round: it hides what happens, and deposes no leader.
         """
-        key = tuple(sorted(set(hosts)))
+        return self._union(hosts, self.round_ns)
+
+    def _union(self, hosts: Sequence[str], round_ns: Ns) -> list[Interval]:
+        """The union of these hosts' stretches, each with ``round_ns`` after it, but for those of the harness."""
+        key = (tuple(sorted(set(hosts))), round_ns)
         if key not in self._unions:
             mine = (
-                (one.lo, one.hi + (0 if one.kind == OURS else self.round_ns))
+                (one.lo, one.hi + (0 if one.kind == OURS else round_ns))
                 for one in self.stretches
-                if not one.host or one.host in key
+                if not one.host or one.host in key[0]
             )
             self._unions[key] = union(mine)
         return self._unions[key]
@@ -98,7 +103,16 @@ class Disturbance:
 
     def charged(self, hosts: Sequence[str], lo: Ns, hi: Ns) -> Ns:
         """How much of [lo, hi] is charged to noise."""
-        return sum(max(0, min(hi, end) - max(lo, begin)) for begin, end in self.charges(hosts))
+        return _overlap(self.charges(hosts), lo, hi)
+
+    def late(self, hosts: Sequence[str], lo: Ns, hi: Ns) -> Ns:
+        """How much later, for noise within [lo, hi], a node may do what its own timer alone decides.
+
+        A stretch holds such a timer up for as long as it lasts. What arrived in the meantime is heard after it and may
+        restart that timer: that is one round in all, not one after each stretch, since no votes can be lost by it.
+        """
+        lengths = _overlap(self._union(hosts, 0), lo, hi)
+        return min(self.charged(hosts, lo, hi), lengths + self.round_ns)
 
     def uncharged(self, hosts: Sequence[str], lo: Ns, hi: Ns) -> Ns:
         """How much of [lo, hi] is left to the system."""
@@ -126,9 +140,12 @@ class Disturbance:
         return at + left
 
 
-def unknown_by_noise(what: str, lo: Ns, hi: Ns, noise: Disturbance, hosts: Sequence[str]) -> str:
+def _overlap(intervals: Iterable[Interval], lo: Ns, hi: Ns) -> Ns:
+    return sum(max(0, min(hi, end) - max(lo, begin)) for begin, end in intervals)
+
+
+def unknown_by_noise(what: str, lo: Ns, hi: Ns, charged: Ns) -> str:
     """A doubt in words: what would have been a finding, and how much of that time is charged."""
-    charged = noise.charged(hosts, lo, hi)
     spans = f"{show_duration(charged)} of these {show_duration(hi - lo)}"
     return f"unknown by noise: {what}; {spans} are charged to noise of the hosts"
 

@@ -4,8 +4,8 @@ A voter is *deaf* while it runs, is not frozen, and more than n − q other vote
 packets are cut, or they are down or frozen); while the members change, only while all other voters cannot. The clock
 starts when the cut is confirmed, when a frozen leader was thawed, or when a node that was deaf already is first seen to
 lead. Sources: polls that were asked later than that by more than the promise and still say LEADER, in the same term.
-Noise of that host is charged (``dethrone.checkers.noise``): a claim is a finding only after the promise plus what is
-charged.
+Noise of that host is charged as what makes it late (``dethrone.checkers.noise``): stepping down takes no votes, so a
+claim is a finding after the promise, the stretches in which the host stood still, and one election round.
 Unknown, never fail: no poll of the deaf leader after the bound. Out of scope: a leader that no node hears but that
 hears a majority.
 """
@@ -20,7 +20,7 @@ from dethrone.checkers.base import Base, breaks_nothing, votes_needed
 from dethrone.checkers.excuses import excuses
 from dethrone.checkers.facts import groups, in_group
 from dethrone.checkers.graph import Timeline, timeline
-from dethrone.checkers.noise import certain, disturbance, unknown_by_noise
+from dethrone.checkers.noise import Disturbance, certain, disturbance, unknown_by_noise
 from dethrone.checkers.polls import Polls
 from dethrone.checkers.recognition import no_term
 from dethrone.harness.core.clock import Ns
@@ -84,11 +84,12 @@ class StepDownWithoutQuorum(Base):
                     )
                     continue
                 still = [row for row in late if _claims(row, claim)]
-                sure = [row for row in still if noise.uncharged((deaf.node,), since, row.span.lo) > bound]
+                sure = [row for row in still if _late(noise, deaf.node, since, row) > bound]
                 if still and not sure:
                     limit = show_duration(bound)
                     said = f"{deaf.node} claimed to lead term {claim.term} after losing its majority, limit {limit}"
-                    by_noise.append(unknown_by_noise(said, since, still[-1].span.lo, noise, (deaf.node,)))
+                    until = still[-1].span.lo
+                    by_noise.append(unknown_by_noise(said, since, until, noise.late((deaf.node,), since, until)))
                     continue
                 if still and claim.term <= 0 and promise.leader_bound_to_term:
                     doubts.append(no_term(deaf.node))
@@ -129,6 +130,11 @@ def deaf_stretches(line: Timeline, quorum: int) -> list[Deaf]:
         if since is not None:
             out.append(Deaf(voter, since, line.intervals[-1].hi))
     return sorted(out, key=lambda one: one.lo)
+
+
+def _late(noise: Disturbance, node: str, since: Ns, row: Observed) -> Ns:
+    """How long before this poll the node has led without a majority, without what noise explains."""
+    return row.span.lo - since - noise.late((node,), since, row.span.lo)
 
 
 def _claims(row: Observed, claim: Observed) -> bool:
