@@ -5,7 +5,8 @@
 ``quick`` runs ``make check`` and, at the same time, the tests that only compute and are not slow, on all cores and
 with few examples of a property. ``test`` starts with these, while ``make`` prepares what the others need. Then it
 runs those with processes and namespaces of their own; at the same time those on Spark, and those that compute slowly,
-with the processor time that these leave. Last come those on Docker, two files at a time, since they mostly wait.
+with the processor time that these leave. Last come those on Docker, two files at a time, since they mostly wait; the
+longest start first, so that none runs on alone at the end.
 ``all`` adds the tests marked ``nightly`` and all examples of properties, and runs those on Docker one by one. The
 exit code is the worst of all parts; a part without tests is no failure as long as another part ran some.
 """
@@ -35,6 +36,21 @@ MAKE = ("make", "--no-print-directory")
 SLOWEST = ("--durations=25", "--durations-min=1")
 """What publishes the durations of a part."""
 
+LONGEST = (
+    "tests/clusters/ssh/test_runs.py",
+    "tests/live/test_runs.py",
+    "tests/live/test_again.py",
+    "tests/clusters/docker/test_backend.py",
+    "tests/live/test_tutorial.py",
+    "tests/live/test_jvm_systems.py",
+    "tests/telltale/test_telltale.py",
+    "tests/package/test_installed.py",
+    "tests/live/test_zookeeper.py",
+    "tests/live/test_etcd.py",
+    "tests/clusters/attach/test_attach.py",
+)
+"""Files on Docker that take longer than half a minute, the longest first: the order in which they start."""
+
 INTERRUPTED = 2
 NOTHING_RAN = 5
 LEAST = 19
@@ -56,9 +72,13 @@ class Part(NamedTuple):
     def arguments(self, words: Sequence[str]) -> list[str]:
         """What this pytest gets."""
         terms = [f"({' or '.join(self.some_of)})"] if self.some_of else []
-        workers = ["-n", str(self.workers), "--dist", "loadfile"] if self.workers else []
+        workers = ["-n", str(self.workers), "--dist", "loadfile", *self._order()] if self.workers else []
         chosen = ["-m", " and ".join([*terms, *(f"not {marker}" for marker in self.none_of)])]
         return [*chosen, *workers, *self.words, *SLOWEST, *words, *self._files(words)]
+
+    def _order(self) -> list[str]:
+        """Files start as ``naming`` lists them; where pytest finds them itself, those with the most tests first."""
+        return ["--no-loadscope-reorder"] if self.some_of else []
 
     def _files(self, words: Sequence[str]) -> list[str]:
         """Those that name its markers, unless the user chose files: collecting all of them takes half a minute."""
@@ -67,9 +87,12 @@ class Part(NamedTuple):
 
 
 def naming(markers: Sequence[str]) -> list[Path]:
-    """The test files that name one of these markers."""
+    """The test files that name one of these markers: those of ``LONGEST`` first, the others by their paths."""
     names = re.compile(rf"\bmark\.({'|'.join(markers)})\b")
-    return [file for file in sorted(Path(__file__).parent.rglob("test_*.py")) if names.search(file.read_text())]
+    root = Path(__file__).parent
+    first = {root.parent / name: place for place, name in enumerate(LONGEST)}
+    files = sorted(root.rglob("test_*.py"), key=lambda file: (first.get(file, len(first)), file))
+    return [file for file in files if names.search(file.read_text())]
 
 
 def stages(level: str) -> list[list[Part]]:

@@ -99,11 +99,10 @@ def _long(path: Path) -> LongHistory | None:
     sealed = list(itertools.takewhile(lambda segment: segment.sealed, found))
     if len(found) < 2 or not sealed:
         return None
-    paths = [segment.path for segment in sealed]
     try:
-        if len(sealed) == len(found) and (whole := of_columns(paths, lambda: _in_memory(path))) is not None:
+        parts = blocks_of([segment.path for segment in sealed])
+        if len(sealed) == len(found) and (whole := of_columns(parts, lambda: _in_memory(path))) is not None:
             return whole
-        parts = blocks_of(paths)
         begin = begin_of(parts) if parts else None
         if begin is None or ended(parts):
             return None

@@ -204,15 +204,17 @@ class LongHistory(History):
         return self._whole
 
 
-def of_columns(paths: Sequence[Path], slowly: Callable[[], History]) -> LongHistory | None:
-    """The history in these files, if they are several and all of it. HistoryError: one of them cannot be read."""
-    parts = blocks_of(paths)
+def of_columns(parts: list[Part], slowly: Callable[[], History]) -> LongHistory | None:
+    """The history in these parts, if they are several and all of it."""
     whole = len(parts) > 1 and begin_of(parts) is not None and ended(parts) and fit(parts)
     return LongHistory(parts, slowly) if whole else None
 
 
 def blocks_of(paths: Sequence[Path]) -> list[Part]:
-    """These files of columns as parts of one history; none if they do not follow each other."""
+    """These files of columns as parts of one history; none if they do not follow each other.
+
+    HistoryError: one of them cannot be read.
+    """
     parts: list[Part] = []
     first = 0
     for path in paths:

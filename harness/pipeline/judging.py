@@ -20,7 +20,7 @@ from dethrone.harness.core import parquet
 from dethrone.harness.core.errors import HarnessError, HistoryError
 from dethrone.harness.core.history import History
 from dethrone.harness.core.interfaces import Checker
-from dethrone.harness.core.long_history import of_columns
+from dethrone.harness.core.long_history import blocks_of, of_columns
 from dethrone.harness.core.plan import Plan
 from dethrone.harness.core.verdict import Verdict
 from dethrone.harness.engine.run.garbage_collection import no_garbage
@@ -79,7 +79,7 @@ def _history(sources: Callable[[], Sequence[Any]], where: str) -> History:
 
     if all(isinstance(source, str) for source in found):
         with contextlib.suppress(HistoryError, OSError):  # which reading event by event describes
-            long = of_columns([Path(source) for source in found], slowly)
+            long = of_columns(blocks_of([Path(source) for source in found]), slowly)
             if long is not None:
                 return long
     return slowly()

@@ -36,6 +36,7 @@ def ends(told) -> list[tuple[str, str]]:
     ]
 
 
+@pytest.mark.nightly("a minute; Docker's hosts suffer the same faults by the same agent, local ones prove their cuts")
 @pytest.mark.namespaces
 def test_on_local_hosts(telltale, root):
     told = telltale("local", "everything")

@@ -21,7 +21,7 @@ from typing import Any
 
 from dethrone.clusters.agent.host.common import SECOND, Refused, now_ns
 from dethrone.clusters.agent.host.mounts import is_ours, mounted, unmount_ours
-from dethrone.clusters.agent.host.processes import Child, Processes
+from dethrone.clusters.agent.host.processes import Child, Processes, same_process
 
 DISK_WOES = {
     "full": {"write": errno.ENOSPC},
@@ -108,7 +108,7 @@ class NodeDisk:
 
     def lapsed(self) -> str:
         """Why the disk is no longer as it was made; "" if it is."""
-        if self._helper is None or self._helper.code is not None:
+        if self._helper is None or not same_process(self._helper.pid, self._helper.start):
             return "the helper that serves the disk has ended"
         there = mounted(self._directory)
         if not there or not is_ours(there[-1], self._run):

@@ -22,7 +22,7 @@ from typing import Any
 from dethrone.clusters.agent.host.common import MS, Refused, now_ns
 from dethrone.clusters.agent.host.firewall import Firewall, Rule
 from dethrone.clusters.agent.host.nfqueue import PacketQueue, queue_owners
-from dethrone.clusters.agent.host.processes import process_stat, same_process
+from dethrone.clusters.agent.host.processes import SIGNAL_LIMIT_S, process_stat, same_process
 from dethrone.clusters.agent.host.shaper import MESSAGE_MAX, fork_shaper
 from dethrone.clusters.agent.host.shaping import SHAPES
 
@@ -118,20 +118,26 @@ class ShaperProcess:
 
 def await_shaper(pid: int, start: int) -> str:
     """Wait for the end of a helper whose agent is gone, or kill it; what became of it."""
-    deadline = time.monotonic() + ORPHAN_LIMIT_S
-    while same_process(pid, start) and time.monotonic() < deadline:
-        time.sleep(0.005)
-    if not same_process(pid, start):
+    if _ends(pid, start, ORPHAN_LIMIT_S):
         return "ended"
     end_shaper(pid, start)
     return "killed"
 
 
 def end_shaper(pid: int, start: int) -> None:
-    """Kill a helper, if that process still is one."""
+    """Kill a helper, if that process still is one, and wait until it is gone: until then it holds its queue."""
     if same_process(pid, start):
         with contextlib.suppress(OSError):
             os.kill(pid, signal.SIGKILL)
+        _ends(pid, start, SIGNAL_LIMIT_S)
+
+
+def _ends(pid: int, start: int, limit_s: float) -> bool:
+    """Whether a helper ends within this time."""
+    deadline = time.monotonic() + limit_s
+    while same_process(pid, start) and time.monotonic() < deadline:
+        time.sleep(0.005)
+    return not same_process(pid, start)
 
 
 def _queueing(number: int) -> str:

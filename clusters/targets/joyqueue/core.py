@@ -37,11 +37,11 @@ from dethrone.harness.core.clock import Clocks
 from dethrone.harness.core.machine import Await, CoreStatus, DiskDone, DiskImage, DiskOp, Fsync, Glance, SendFailed
 
 
-class JoyQueueCore(KitCore[Node]):
+class JoyQueueCore(KitCore[Node[Group]]):
     """One node. ``members``: all nodes of every group, learners included."""
 
     def __init__(self, node: str, members: tuple[str, ...], knobs: Knobs, rules: Rules) -> None:
-        self.node = Node(node, knobs, rules)
+        self.node: Node[Group] = Node(node, knobs, rules)
         self.groups = tuple(
             Group(self.node, members, name=name, label=label_of(name)) for name in group_names(knobs.groups)
         )

@@ -115,7 +115,7 @@ def _ask_all(g: Group, kind: Round) -> None:
         g.node.submit(g, kind, peer, end)
 
 
-def run_vote_task(task: Task, kind: Round) -> None:
+def run_vote_task(task: Task[Group], kind: Round) -> None:
     """A send task: the flag first, then the term as it is now, even if the node has changed its role since."""
     g, peer = task.group, task.peer
     if not g.started:
@@ -135,7 +135,7 @@ def run_vote_task(task: Task, kind: Round) -> None:
 # --- counting ---------------------------------------------------------------------------------------------------
 
 
-def vote_request_callback(g: Group, call: Call, answer: JoyQueueAnswer) -> None:
+def vote_request_callback(g: Group, call: Call[Group], answer: JoyQueueAnswer) -> None:
     """``VoteRequestCallback``: an answer of another term's request is dropped; an error in a handler is only logged."""
     if not g.rules.keeps_answer(asked_in=call.term, term=g.term):
         g.count("answers_of_old_terms")

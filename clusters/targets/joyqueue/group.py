@@ -42,7 +42,7 @@ class Replica:
 class Group:
     """One (topic, partition group) on one node."""
 
-    def __init__(self, node: Node, members: tuple[str, ...], *, name: str, label: str) -> None:
+    def __init__(self, node: Node[Group], members: tuple[str, ...], *, name: str, label: str) -> None:
         self.node = node
         self.me = node.me
         self.knobs = node.knobs

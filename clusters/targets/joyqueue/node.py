@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar
 
 from dethrone.clusters.targets.joyqueue.knobs import Knobs, SendKind
 from dethrone.clusters.targets.joyqueue.rules import Rules
@@ -20,9 +20,6 @@ from dethrone.clusters.targets.kit.core import KitNode
 from dethrone.harness.core.clock import Ns
 from dethrone.harness.core.machine import DiskOp, SetTimer
 
-if TYPE_CHECKING:
-    from dethrone.clusters.targets.joyqueue.group import Group
-
 FAR: Ns = 1 << 62
 TASKS = "tasks"
 """The timer of send tasks that were deferred."""
@@ -30,26 +27,38 @@ TASKS = "tasks"
 CallKind = Literal["prevote", "vote", "heartbeat", "append", "timeout_now"]
 
 
-class Call(NamedTuple):
+class AnyGroup(Protocol):
+    """What a node needs to know of a partition group."""
+
+    term: int
+
+    def count(self, name: str) -> None:
+        """One more of these."""
+
+
+GroupT = TypeVar("GroupT", bound=AnyGroup)
+
+
+class Call(NamedTuple, Generic[GroupT]):
     """A request that waits for its answer: what the original's callback holds."""
 
-    group: Group
+    group: GroupT
     kind: CallKind
     term: int
     peer: str
     deadline: Ns
 
 
-class Task(NamedTuple):
+class Task(NamedTuple, Generic[GroupT]):
     """A send task. ``body``: the log's end (votes), the request without its id (heartbeats)."""
 
-    group: Group
+    group: GroupT
     kind: SendKind
     peer: str
     body: Any
 
 
-class Node(KitNode):
+class Node(KitNode, Generic[GroupT]):
     """One node."""
 
     def __init__(self, me: str, knobs: Knobs, rules: Rules) -> None:
@@ -57,13 +66,13 @@ class Node(KitNode):
         self.me = me
         self.knobs = knobs
         self.rules = rules
-        self.batches: dict[int, tuple[Group, Stored | int]] = {}
+        self.batches: dict[int, tuple[GroupT, Stored | int]] = {}
         """Batch → (group, what it makes durable: a term and vote, or a right end), oldest first."""
         self.next_id = 0
-        self.calls: dict[int, Call] = {}
+        self.calls: dict[int, Call[GroupT]] = {}
         self.call_ns = knobs.ns(knobs.send_command_timeout_ms)
-        self.ready: deque[Task] = deque()
-        self.later: list[tuple[Ns, int, Task]] = []
+        self.ready: deque[Task[GroupT]] = deque()
+        self.later: list[tuple[Ns, int, Task[GroupT]]] = []
         self.tasks_at: Ns = FAR
         self.threads = knobs.executor_thread_num_max
         self.delays = bool(knobs.defer_task or knobs.task_delay_max_ms)
@@ -72,7 +81,7 @@ class Node(KitNode):
 
     # --- disk -----------------------------------------------------------------------------------------------------
 
-    def start_batch(self, group: Group, ops: tuple[DiskOp, ...], makes_durable: Stored | int) -> int:
+    def start_batch(self, group: GroupT, ops: tuple[DiskOp, ...], makes_durable: Stored | int) -> int:
         """Append a disk batch without a barrier; its token."""
         token = self.batch(ops)
         self.batches[token] = (group, makes_durable)
@@ -80,7 +89,7 @@ class Node(KitNode):
 
     # --- requests -------------------------------------------------------------------------------------------------
 
-    def call(self, group: Group, kind: CallKind, peer: str) -> int:
+    def call(self, group: GroupT, kind: CallKind, peer: str) -> int:
         """Remember a request that is about to be sent in the group's present term; its id. Forgets the overdue."""
         calls, mono = self.calls, self.mono
         while calls:
@@ -93,14 +102,14 @@ class Node(KitNode):
         calls[self.next_id] = Call(group, kind, group.term, peer, mono + self.call_ns)
         return self.next_id
 
-    def answered(self, number: int) -> Call | None:
+    def answered(self, number: int) -> Call[GroupT] | None:
         """The request that this answers; None if it is not waited for (any more)."""
         call = self.calls.pop(number, None)
         return None if call is None or call.deadline <= self.mono else call
 
     # --- send tasks -----------------------------------------------------------------------------------------------
 
-    def submit(self, group: Group, kind: SendKind, peer: str, body: Any) -> None:
+    def submit(self, group: GroupT, kind: SendKind, peer: str, body: Any) -> None:
         """Hand a send task to the executor."""
         late: Ns = self.rules.task_delay(self.rng, peer=peer, kind=kind) if self.delays else 0
         if self.deferrals:
@@ -117,7 +126,7 @@ class Node(KitNode):
         """A fault: send tasks of ``kind`` to ``peer`` (``*``: any) submitted before ``until`` start so much later."""
         self.deferrals.append((peer, kind, delay_ns, until))
 
-    def take_tasks(self) -> list[Task]:
+    def take_tasks(self) -> list[Task[GroupT]]:
         """The tasks to run at the end of this event."""
         later = self.later
         while later and later[0][0] <= self.mono:

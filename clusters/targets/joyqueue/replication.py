@@ -59,7 +59,7 @@ def send_heartbeats(g: Group) -> None:
     g.note("hb_sent", {"to": peers})
 
 
-def run_heartbeat_task(task: Task) -> None:
+def run_heartbeat_task(task: Task[Group]) -> None:
     """Send the round's request."""
     g, m = task.group, task.body
     if not g.started:
@@ -117,7 +117,7 @@ def send_append(g: Group, peer: str, replica: Replica) -> None:
     )
 
 
-def handle_append_response(g: Group, number: int, call: Call, answer: JoyQueueAnswer) -> None:
+def handle_append_response(g: Group, number: int, call: Call[Group], answer: JoyQueueAnswer) -> None:
     """An answer to an append of the present term: match or step back, commit, continue."""
     replica = g.replicas.get(call.peer)
     if replica is not None and replica.inflight == number:

@@ -68,7 +68,7 @@ def _write(node: NodeState, asker: Asker, key: str, value: Any) -> None:
             _finish(node, asker, client_api.NotLeader(None))
             return
         deadline = node.time + node.knobs.ns(FORWARD_TIMEOUT_MS)
-        number = node.writes.add(node, Waiting(asker, key, 0, None, deadline))
+        number = node.await_end(Waiting(asker, key, 0, None, deadline))
         node.send(leader, m.Forward(number, key, value, asker.hops + 1))
 
 
@@ -128,7 +128,7 @@ def _publish(node: NodeState, asker: Asker, key: str, value: Any) -> None:
     node.counters["publishes"] += 1
     deadline = node.time + node.knobs.ns(PUBLISH_TIMEOUT_MS)
     write = Waiting(asker, key, datum.timestamp, {node.me}, deadline)
-    number = node.writes.add(node, write)
+    number = node.await_end(write)
     node.send_others(m.DatumPublish(number, datum, source))
     _complete_publish(node, number, write)
 
@@ -157,7 +157,9 @@ def _complete_publish(node: NodeState, number: int, write: Waiting) -> None:
 
 def on_deadlines(node: NodeState) -> None:
     """Give up on the writes whose time is over; the leader keeps their items."""
-    for _, write in node.writes.expired(node):
+    expired, next_at = node.writes.expired(node.time)
+    node.set_timer(TIMER, next_at)
+    for write in expired:
         if write.acks is None:
             _finish(node, write.asker, client_api.Unknown("the leader did not answer"))
             continue

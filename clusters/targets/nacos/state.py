@@ -19,7 +19,7 @@ from dethrone.clusters.targets.nacos.knobs import Knobs
 from dethrone.clusters.targets.nacos.messages import NacosAnswer, NacosRequest, RaftPeer, State
 from dethrone.clusters.targets.nacos.peers import PeerRecord, RaftPeerSet
 from dethrone.clusters.targets.nacos.rules import Rules
-from dethrone.clusters.targets.nacos.writes import Writes
+from dethrone.clusters.targets.nacos.writes import TIMER, Waiting, Writes
 from dethrone.harness.core.clock import Ns
 from dethrone.harness.core.machine import Await, DiskOp, Note, Send, SetTimer
 
@@ -94,6 +94,13 @@ class NodeState(KitNode):
     def set_timer(self, name: str, at: int | None) -> None:
         """(Re)arm or cancel a timer on the rules' clock, the monotonic one."""
         self.out.append(SetTimer(name, at, self.rules.clock()))
+
+    def await_end(self, write: Waiting) -> int:
+        """Keep a write that is under way, and have the timer cover it; its number."""
+        self.next_number += 1
+        if self.writes.add(self.next_number, write):
+            self.set_timer(TIMER, write.deadline)
+        return self.next_number
 
     # --- changing -----------------------------------------------------------------------------------------------
 

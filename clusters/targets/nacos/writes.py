@@ -6,14 +6,11 @@ Guarantees: one timer covers all of them. Out of scope: what becomes of a write 
 from __future__ import annotations
 
 import heapq
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
 from dethrone.harness.core.clock import Ns
-
-if TYPE_CHECKING:
-    from dethrone.clusters.targets.nacos.state import NodeState
 
 TIMER = "publish"
 
@@ -39,34 +36,29 @@ class Waiting(msgspec.Struct):
 
 
 class Writes:
-    """All writes under way on one node, by number, with one timer for the earliest deadline."""
+    """All writes under way on one node, by number."""
 
     def __init__(self) -> None:
         self.waiting: dict[int, Waiting] = {}
         self._deadlines: list[tuple[Ns, int]] = []
 
-    def add(self, node: NodeState, write: Waiting) -> int:
-        """Keep it and have the timer cover it; its number."""
-        node.next_number += 1
-        number = node.next_number
+    def add(self, number: int, write: Waiting) -> bool:
+        """Keep it; whether its deadline is the earliest, which the timer must cover."""
         self.waiting[number] = write
         heapq.heappush(self._deadlines, (write.deadline, number))
-        if self._deadlines[0][1] == number:
-            node.set_timer(TIMER, write.deadline)
-        return number
+        return self._deadlines[0][1] == number
 
-    def expired(self, node: NodeState) -> list[tuple[int, Waiting]]:
-        """Take out everything that is due, and set the timer for the rest."""
+    def expired(self, now: Ns) -> tuple[list[Waiting], Ns | None]:
+        """Take out everything that is due; also the earliest deadline of the rest, if any is left."""
         due = []
         while self._deadlines:
             deadline, number = self._deadlines[0]
-            if number in self.waiting and deadline > node.time:
+            if number in self.waiting and deadline > now:
                 break
             heapq.heappop(self._deadlines)
             if number in self.waiting:
-                due.append((number, self.waiting.pop(number)))
-        node.set_timer(TIMER, self._deadlines[0][0] if self._deadlines else None)
-        return due
+                due.append(self.waiting.pop(number))
+        return due, self._deadlines[0][0] if self._deadlines else None
 
     def clear(self) -> list[Waiting]:
         """Take out everything."""

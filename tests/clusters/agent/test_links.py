@@ -132,7 +132,12 @@ def helper_of(box) -> int:
     return (state.get("links") or [0])[0]
 
 
-@pytest.mark.parametrize("five", ["legacy", "nft"], indirect=True)
+LEGACY = pytest.param(
+    "legacy", marks=pytest.mark.nightly("hosts of their own; cuts go through either tool in make test")
+)
+
+
+@pytest.mark.parametrize("five", [LEGACY, "nft"], indirect=True)
 def test_a_delay_is_seen_by_programs_and_proved_and_gone_after_its_heal(five, hosts):
     evidence = shape(hosts, delay_ns=50 * MS)
     assert evidence.confirmed, evidence.why
