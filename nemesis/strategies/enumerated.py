@@ -1,4 +1,4 @@
-"""What strategies share that play a list in parts instead of drawing: every graph of cut links, or every shape.
+"""What strategies share that play a list in parts instead of drawing: graphs of cut links, shapes, restarts.
 
 Each entry is one step. A run plays as many as its time limit allows; the run of seed k plays part k, so that the seeds
 0, 1 … of a campaign play the whole list, in any order and as often as it was interrupted. Guarantees: pure; the list
@@ -63,7 +63,7 @@ class EnumeratedStrategy(msgspec.Struct, frozen=True, kw_only=True):
         parts = -(-len(entries) // size)
         part = self.number % parts
         for planned in (fault for entry in entries for fault in entry):
-            faults[KIND].check(planned, nodes=nodes)
+            faults[planned.kind].check(planned, nodes=nodes)
         gap_ns = max(1, interval_ns // 3) if pace.hasty else interval_ns
         return Schedule(
             seed=rng.seed,

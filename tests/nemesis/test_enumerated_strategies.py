@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dethrone.checkers.vote_is_durable import CHECKER as VOTE_IS_DURABLE
 from dethrone.harness.core import registry
 from dethrone.harness.core.clock import SECOND
 from dethrone.harness.core.errors import ConfigError
@@ -14,15 +15,20 @@ from dethrone.harness.core.hoststate import healthy_cluster
 from dethrone.harness.core.quorum import quorum
 from dethrone.harness.core.rng import Rng
 from dethrone.harness.core.schedule import AfterFault
+from dethrone.harness.engine.run.options import RunOptions
+from dethrone.harness.engine.run.planning import draft
+from dethrone.harness.engine.run.rehearsal import rehearse
 from dethrone.nemesis import shapes
-from dethrone.nemesis.faults import partition
+from dethrone.nemesis.faults import partition, restart, stop
 from dethrone.nemesis.strategies.orbits import STRATEGY as ORBITS
 from dethrone.nemesis.strategies.orbits_one_way import STRATEGY as ORBITS_ONE_WAY
+from dethrone.nemesis.strategies.restarts import BLOWS
+from dethrone.nemesis.strategies.restarts import STRATEGY as RESTARTS
 from dethrone.nemesis.strategies.shapes import STRATEGY as SHAPES
 from tests.nemesis.test_zones import PROMISE
 from tests.nemesis.views import nodes_of, view_of
 
-FAULTS = {"partition": partition.FAULT}
+FAULTS = {fault.kind: fault for fault in (partition.FAULT, restart.FAULT, stop.FAULT)}
 seeds = st.integers(0, 2**63 - 1)
 HOLD_NS = 4 * SECOND
 
@@ -129,10 +135,42 @@ def test_nodes_are_healed_one_by_one(count):
     assert all(len(host.cuts) == count - 1 for host in state.values())
 
 
-def test_other_kinds_of_faults_are_no_part_of_such_a_list():
-    from dethrone.harness.engine.run.options import RunOptions
-    from dethrone.harness.engine.run.planning import draft
+@pytest.mark.parametrize("nodes", [2, 3, 5])
+def test_restarts_stop_each_node_once_and_then_storm(nodes):
+    played, _ = steps(RESTARTS, nodes=nodes, limit_ns=600 * SECOND)
+    rolling, storms = played[:nodes], played[nodes:]
+    assert [(fault.kind, fault.victims) for (fault,) in rolling] == [
+        ("stop", f"node:n{number}") for number in range(1, nodes + 1)
+    ]
+    assert [{fault.victims for fault in storm} for storm in storms] == [
+        {victims} for victims in ("leader", "minority", "majority", "all") if nodes > 2 or victims != "minority"
+    ]
+    for storm in storms:
+        assert [fault.kind for fault in storm] == ["restart"] * BLOWS
+        assert [fault.delay_ns for fault in storm] == sorted({fault.delay_ns for fault in storm})
+        assert storm[-1].delay_ns < HOLD_NS
 
+
+def test_health_is_awaited_between_restarts_even_in_haste():
+    assert part(RESTARTS, 0, nodes=3).health_bound_ns is None
+    told = RESTARTS.informed(observable=frozenset(), operations=frozenset())
+    hasty = told.draw(
+        Rng(0), faults=FAULTS, nodes=3, time_limit_ns=60 * SECOND, interval_ns=SECOND // 10, promise=PROMISE
+    )
+    assert hasty.health_bound_ns is None
+
+
+@pytest.mark.parametrize(("variant", "outcome"), [(None, "pass"), ("01-vote-not-written", "fail")])
+def test_a_build_that_forgets_its_vote_does_not_stand_a_storm_and_the_honest_one_does(variant, outcome):
+    options = RunOptions(
+        system="raft", backend="sim", nodes=3, strategy="restarts", time_limit_ns=60 * SECOND, variant=variant
+    )
+    run = rehearse(options, {"vote-is-durable": VOTE_IS_DURABLE}, seed=0)
+    assert {fault.kind for step in run.realised.steps for fault in step.faults} == {"restart", "stop"}
+    assert [verdict.outcome for verdict in run.judgement.verdicts] == [outcome]
+
+
+def test_other_kinds_of_faults_are_no_part_of_such_a_list():
     listed = RunOptions(system="raft", backend="sim", nodes=4, strategy="orbits")
     plan = draft(listed, seed=1).plan
     assert plan.schedule.kinds == ("partition",)
