@@ -10,12 +10,8 @@ from typing import Literal
 
 import msgspec
 
-Words = str | tuple[str, ...]
-"""A command: a line as a shell splits it, or its words."""
-
-
-class Table(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One table of the file."""
+from dethrone.clusters.own.processes import Starting
+from dethrone.clusters.own.table import Table, Words
 
 
 class SystemTable(Table, frozen=True, kw_only=True):
@@ -35,6 +31,7 @@ class SystemTable(Table, frozen=True, kw_only=True):
 
 class NodeTable(Table, frozen=True, kw_only=True):
     """``[node]``: how a node is started. ``files``: path on the host → file here; ``texts``: → content with words.
+    Without ``command``, by the processes that the file names.
 
     ``member`` is filled in for each node and joined by ``join``: ``{members}``; ``{others}`` omits the node itself.
     ``ports``: name → number; each name is a word. ``secrets``: knobs that are never shown. ``memory`` (``"512m"``,
@@ -43,7 +40,7 @@ class NodeTable(Table, frozen=True, kw_only=True):
     read with ``--on local``.
     """
 
-    command: Words
+    command: Words = ()
     member: str = "{name}={address}"
     join: str = ","
     ports: Mapping[str, int] = {}
@@ -167,6 +164,7 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
     path: str
     system: SystemTable
     node: NodeTable
+    starting: Starting
     probe: ProbeTable
     trace: TraceTable | None
     ops: Mapping[str, OpTable]

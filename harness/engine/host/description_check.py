@@ -119,6 +119,8 @@ class _Examination:
         """All steps, in order."""
         self._yes("file", f"describes {self._system.name}, for the workload {self._plan.workload.name}")
         self._version()
+        for line in self._described.started():
+            self._yes("file", line)
         for name, answer in self._described.remarks():
             if isinstance(answer, No):
                 self._open("file", f"{name} will not be judged", answer.why, answer.what_to_do)
