@@ -125,7 +125,7 @@ class FatalSearch:
     def __init__(self, news: News) -> None:
         self._news = news
         self._lock = threading.Lock()
-        self._logs: dict[str, SearchedLog] = {}
+        self._logs: dict[str, FatalLog] = {}
         self._texts: list[bytes] = []
         self._hits = 0
         self._started = False
@@ -135,7 +135,7 @@ class FatalSearch:
         """Search what is appended to these files, which need not exist yet. Without texts, search nothing."""
         with self._lock:
             self._texts = [text.encode() for text in texts]
-            self._logs = {path: self._logs.get(path) or SearchedLog(path) for path in paths}
+            self._logs = {path: self._logs.get(path) or FatalLog(path) for path in paths}
             if self._texts and not self._started:
                 self._started = True
                 threading.Thread(target=self._watch, name="fatal-lines", daemon=True).start()
@@ -152,7 +152,7 @@ class FatalSearch:
                 with contextlib.suppress(OSError):
                     self._search(log)
 
-    def _search(self, log: SearchedLog) -> None:
+    def _search(self, log: FatalLog) -> None:
         lo, whole, skipped = log.news()
         if skipped:
             self._news.noise("log-skipped", lo, now_ns(), 0, bytes=skipped)
@@ -168,7 +168,7 @@ class FatalSearch:
                 at = whole.find(text, end) if end >= 0 else -1
 
 
-class SearchedLog:
+class FatalLog:
     """A file, and how far it was searched; what stands in it at first is not."""
 
     def __init__(self, path: str) -> None:
