@@ -18,12 +18,13 @@ from dethrone.harness.core.interfaces import FaultTraits
 from dethrone.nemesis.faults.processes import ProcessFault
 
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,30}")
-SAYS = {"kill": "is killed", "stop": "is stopped", "restart": "is restarted", "pause": "is paused"}
+FREEZE = "SIGSTOP"
+SAYS = {"SIGKILL": "is down", "SIGTERM": "is down, asked to end", FREEZE: "is frozen"}
 
 ON_HOST = r"""
 import json, os, socket, sys
 
-verb, run_dir, name, kind = sys.argv[1:5]
+verb, run_dir, name, kind, how = sys.argv[1:]
 owner = os.stat(run_dir)
 if os.geteuid() == 0 and owner.st_uid != 0:
     os.setgroups([])
@@ -42,7 +43,8 @@ def said():  # None: no node runs
             return json.loads(stream.read())[name]
 
 if verb == "begin":
-    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600), "w") as file:
+        file.write(how)
     said()
 elif verb == "end":
     if os.path.lexists(path):
@@ -54,9 +56,10 @@ else:
     found = said()
     if found is None or not found["alive"]:
         sys.exit(0)
-    sys.exit(0 if kind == "pause" and found["frozen"] else 1)
+    sys.exit(0 if how == "SIGSTOP" and found["frozen"] else 1)
 """
-"""On the host, as the node's user: ``begin``, ``check`` or ``end``; the node's directory, the process, the kind."""
+"""On the host, as the node's user: ``begin``, ``check`` or ``end``; the node's directory, the process, the kind, and
+the signal that it stands for, which is in the file."""
 
 
 class OneProcess(ProcessFault, frozen=True, kw_only=True):
@@ -74,12 +77,12 @@ class OneProcess(ProcessFault, frozen=True, kw_only=True):
 
     def _trouble(self) -> Trouble:
         words = ("{python}", "-I", "-S", "-c", ON_HOST)
-        rest = ("{run_dir}", self.process, self.base)
+        how = self.signal or FREEZE
+        rest = ("{run_dir}", self.process, self.base, how)
         command = HostCommand(
             begin=(*words, "begin", *rest), check=(*words, "check", *rest), end=(*words, "end", *rest)
         )
-        says = f"{self.process} {SAYS[self.base]}"
-        return Trouble(kind=self.kind, says=says, means=HostState(), commands=(command,))
+        return Trouble(kind=self.kind, says=f"{self.process} {SAYS[how]}", means=HostState(), commands=(command,))
 
 
 class Divisible(ProcessFault, frozen=True, kw_only=True):

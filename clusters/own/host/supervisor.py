@@ -32,9 +32,6 @@ from dethrone.clusters.own.host.process import Process
 
 TURN_S, CALM_S = 0.05, 5.0
 """From look to look: while something is awaited, and while nothing is."""
-DOWN = {"kill": signal.SIGKILL, "restart": signal.SIGKILL, "stop": signal.SIGTERM}
-"""Kinds that hold a process down → how it is ended."""
-FROZEN = "pause"
 CANNOT_RUN = 127
 
 
@@ -121,14 +118,22 @@ class Node:
         held = {name for name in processes if self._down(name)}
         for name in due(self._config["processes"], alive=alive, ready=ready, held=held):
             processes[name].start(self._incarnation)
-            if self._held(name, FROZEN):
+            if "SIGSTOP" in self._held(name):
                 processes[name].hold(frozen=True)
 
-    def _held(self, name: str, kind: str) -> bool:
-        return os.path.exists(f"{self._held_dir}/{name}.{kind}")  # noqa: PTH110
+    def _held(self, name: str) -> set[str]:
+        """The signals by which it is held."""
+        found = set()
+        for entry in os.listdir(self._held_dir):  # noqa: PTH208
+            if entry.startswith(f"{name}."):
+                with contextlib.suppress(OSError), open(f"{self._held_dir}/{entry}", encoding="ascii") as file:  # noqa: PTH123
+                    found.add(file.read(SHOWN_MAX))
+        return found
 
     def _down(self, name: str) -> int | None:
-        return next((number for kind, number in DOWN.items() if self._held(name, kind)), None)
+        """The signal that ends it; None: it is not held down."""
+        ends = [number for number in (signal.SIGKILL, signal.SIGTERM) if number.name in self._held(name)]
+        return ends[0] if ends else None
 
     def _answer(self, listener: socket.socket) -> None:
         """Do what the files say, and say what came of it."""
@@ -140,7 +145,7 @@ class Node:
                     if number is not None:
                         one.end(number)
                     else:
-                        one.hold(frozen=self._held(name, FROZEN))
+                        one.hold(frozen="SIGSTOP" in self._held(name))
                 connection.settimeout(ANSWER_LIMIT_S)
                 connection.sendall(json.dumps({name: one.said() for name, one in self._processes.items()}).encode())
 

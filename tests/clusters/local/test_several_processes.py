@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from dethrone.harness.core.events import FaultEvent, NodeProcess
@@ -131,10 +133,10 @@ def test_a_process_that_ends_by_itself_is_the_nodes_crash_with_its_last_words(pa
 
 
 def test_doctor_shows_in_which_order_a_node_starts_and_that_its_ports_are_served(pair, tmp_path):
-    done = dethrone(tmp_path / "state", "doctor", tmp_path / "pair.toml", "--on", "local", COLUMNS="300")
-    said = " ".join((done.stdout + done.stderr).split())
-    assert "store starts; ready when /status at http answers 200" in said
-    assert "n1 listens on watch = 9000" in said
+    done = dethrone(tmp_path / "state", "doctor", tmp_path / "pair.toml", "--on", "local", "--json")
+    rows = {row["what"]: row["seen"] for row in json.loads(done.stdout)["rows"]}
+    assert rows["store starts; ready when /status at http answers 200"] == "yes"
+    assert rows["n1 listens on watch = 9000"] == "yes"
 
 
 def test_a_fault_of_a_process_that_there_is_not_is_refused_with_those_that_there_are(pair, tmp_path):

@@ -12,13 +12,14 @@ from dethrone.clusters.own import supervising
 from dethrone.clusters.own.host import once
 from dethrone.clusters.own.host.family import stat_of
 from dethrone.harness.core import registry
-from dethrone.nemesis.faults.one_process import ON_HOST
+from dethrone.harness.core.hoststate import healthy_cluster
 from tests.clusters.own.test_beside import free_port
 from tests.waiting import until
 
 pytestmark = pytest.mark.processes
 
 LIMIT_S = 20
+HEALTHY_ONE = healthy_cluster(("n1",))
 PROGRAM = """
 import socket, sys, time, pathlib
 name, port, marks = sys.argv[1], int(sys.argv[2]), pathlib.Path(sys.argv[3])
@@ -111,7 +112,11 @@ class World:
         return None
 
     def ask(self, verb, name, kind):
-        argv = [sys.executable, "-I", "-S", "-c", ON_HOST, verb, self.config["run_dir"], name, kind]
+        fault = registry.load(registry.FAULTS, f"{kind}:{name}")
+        (trouble,) = fault.apply(HEALTHY_ONE, ("n1",), {})["n1"].troubles
+        (command,) = trouble.commands
+        words = {"{python}": sys.executable, "{run_dir}": self.config["run_dir"]}
+        argv = [words.get(word, word) for word in getattr(command, verb)]
         return subprocess.run(argv, capture_output=True, text=True, check=False, timeout=LIMIT_S)
 
     def in_force(self, name, kind):
@@ -293,11 +298,9 @@ def done(world):
 
 
 def test_commands_of_the_first_start_run_once_in_their_places_also_after_restarts(world):
+    script = f"test ! -e {world.root}/marks/starts && echo data > {world.root}/data/f"
     world.config["first"] = [
-        {
-            "argv": ["/bin/sh", "-c", f"test ! -e {world.root}/marks/starts && echo data > {world.root}/data/f"],
-            "after": None,
-        },
+        {"argv": ["/bin/sh", "-c", script], "after": None},
         {"argv": appending(world, "joined"), "after": "store"},
     ]
     node = world.start()
