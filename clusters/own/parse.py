@@ -16,6 +16,7 @@ import msgspec
 
 from dethrone.clusters.agent.host.confinement import CAPABILITIES
 from dethrone.clusters.own.processes import check_logs, starting
+from dethrone.clusters.own.python_packages import check_requirements
 from dethrone.clusters.own.spec import (
     Description,
     LogTable,
@@ -74,10 +75,11 @@ class Request(msgspec.Struct, frozen=True):
 
 
 class FileRead(msgspec.Struct, frozen=True):
-    """A file that nodes get."""
+    """A file that nodes get. ``folder``: it is an archive of a directory."""
 
     content: bytes
     executable: bool
+    folder: bool = False
 
 
 def parse(text: str, *, path: str, read: Callable[[str], FileRead]) -> Description:
@@ -107,6 +109,7 @@ def parse(text: str, *, path: str, read: Callable[[str], FileRead]) -> Descripti
             where=f"{path}: [system]",
             next_step="use a small letter, then small letters, digits and '-', at most 31",
         )
+    check_requirements(system.python, where=f"{path}: [system] python")
     for label in system.zones:
         check_label(label, where=f"{path}: [system] zones")
     knobs = _knobs(tables.get("knobs", {}), where=f"{path}: [knobs]")
@@ -127,6 +130,13 @@ def parse(text: str, *, path: str, read: Callable[[str], FileRead]) -> Descripti
     check_logs(starts, named | ({"[log] file": log.file} if log.patterns else {}), path=path)
     ops, port = _ops(tables.get("ops", {}), node, where=f"{path}: [ops]")
     files = {place: read(name) for place, name in node.files.items()}
+    for place in (place for place, file in files.items() if file.folder and place.startswith("/")):
+        raise ConfigError(
+            f"a directory cannot be put at {place}",
+            where=f"{path}: [node] files",
+            cause="nodes unpack it, and write to their own directories only",
+            next_step="begin its path with {run_dir}/, {data_dir}/ or {log_dir}/",
+        )
     return Description(
         path=path,
         system=system,
@@ -139,7 +149,8 @@ def parse(text: str, *, path: str, read: Callable[[str], FileRead]) -> Descripti
         promise=promise,
         knobs=knobs,
         log=log,
-        contents={place: file.content for place, file in files.items()},
+        contents={place: file.content for place, file in files.items() if not file.folder},
+        folders={place: file.content for place, file in files.items() if file.folder},
         executables=tuple(place for place, file in files.items() if file.executable),
     )
 

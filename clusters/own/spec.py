@@ -16,6 +16,7 @@ from dethrone.clusters.own.table import Table, Words
 
 class SystemTable(Table, frozen=True, kw_only=True):
     """``[system]``: ``name`` in reports; ``image``: the one to build hosts on; ``packages``: Debian's, added to it.
+    ``python``: packages of the Python index, ``name==version``, which nodes find wherever they run.
 
     ``zones``: labels of the zones of n1, n2 …, repeated where there are more nodes. ``version``: of the build that is
     tested, or the command of this machine that prints it.
@@ -27,6 +28,7 @@ class SystemTable(Table, frozen=True, kw_only=True):
     version_command: Words | None = None
     image: str | None = None
     packages: tuple[str, ...] = ()
+    python: tuple[str, ...] = ()
 
 
 class NodeTable(Table, frozen=True, kw_only=True):
@@ -158,7 +160,8 @@ class PromiseTable(Table, frozen=True, kw_only=True):
 class Description(msgspec.Struct, frozen=True, kw_only=True):
     """A whole file. ``ops``: name of the operation → how it is asked for, over the port named ``ops_port``.
 
-    ``contents``: path on the host → bytes, ``executables``: those of them that are programs.
+    ``contents``: path on the host → bytes, ``executables``: those of them that are programs. ``folders``: path on the
+    host → an archive of what is to be there.
     """
 
     path: str
@@ -174,3 +177,4 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
     log: LogTable
     contents: Mapping[str, bytes]
     executables: tuple[str, ...]
+    folders: Mapping[str, bytes]

@@ -42,7 +42,7 @@ def command_of(description: Description, node: NodeSpec, words: Mapping[str, str
     starts = description.starting
     if starts.plain:
         return tuple(fill(word, words) for word in split(starts.processes[0].command, where=description.path))
-    return (node.python, "-S", f"{node.run_dir}/{PROGRAM}", f"{node.run_dir}/{CONFIG}", "{incarnation}")
+    return (node.python, "-SE", f"{node.run_dir}/{PROGRAM}", f"{node.run_dir}/{CONFIG}", "{incarnation}")
 
 
 def configuration(description: Description, node: NodeSpec, words: Mapping[str, str]) -> dict[str, Any]:

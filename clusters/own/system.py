@@ -24,6 +24,7 @@ from dethrone.clusters.own.promise import exempt, observable, promise_of, told_e
 from dethrone.clusters.own.spec import Description
 from dethrone.clusters.own.supervising import command_of, commands_in, output_of, supervised, understood
 from dethrone.clusters.own.trace import event_of, read_lines
+from dethrone.clusters.own.unpacking import contents_of, packed, programs_of, unpacked, unpacking
 from dethrone.clusters.own.version import version_of
 from dethrone.clusters.own.words import fill
 from dethrone.clusters.systems.target import check_voters
@@ -150,6 +151,7 @@ class OwnSystem:
         if beside is not None:
             out[f"{node.run_dir}/{BESIDE}"] = Path(__file__).with_name(BESIDE).read_bytes()
             out[f"{node.run_dir}/{BESIDE_CONFIG}"] = json.dumps(beside).encode()
+        out |= unpacked(self._description, node, places)
         return {**out, **supervised(self._description, node, self._words(node))}
 
     def command(self, node: NodeSpec) -> Command:
@@ -159,6 +161,7 @@ class OwnSystem:
         if self._beside(node) is not None:
             place = node.run_dir
             argv = (node.python, "-S", f"{place}/{BESIDE}", f"{place}/{BESIDE_CONFIG}", "{incarnation}", *argv)
+        argv = unpacking(self._description, node, argv)
         programs = tuple(fill(program, _places(node)) for program in self._description.executables)
         if programs:
             argv = ("/bin/sh", "-c", _RUNNABLE, "sh", str(len(programs)), *programs, *argv)
@@ -262,7 +265,11 @@ class OwnSystem:
 
     def started(self) -> tuple[str, ...]:
         """See ``dethrone.harness.core.interfaces.Described``."""
-        return understood(self._description)
+        return (*contents_of(self._description), *understood(self._description))
+
+    def programs(self, node: NodeSpec) -> Sequence[tuple[str, str]]:
+        """See ``dethrone.harness.core.interfaces.Described``."""
+        return programs_of(self._description, _places(node))
 
     def log_patterns(self) -> Mapping[str, str]:
         """See ``dethrone.harness.core.interfaces.Speaking``."""
@@ -383,6 +390,9 @@ def load(path: Path) -> OwnSystem:
     def read(name: str) -> FileRead:
         place = path.parent / name
         try:
+            if place.is_dir():
+                where = f"{path}: [node] files"
+                return FileRead(packed(place, most=FILE_MAX, where=where), executable=False, folder=True)
             if place.stat().st_size > FILE_MAX:
                 raise ConfigError(
                     f"{name} is too large for a host: over {FILE_MAX >> 20} MiB", where=f"{path}: [node] files"

@@ -362,7 +362,10 @@ class Described(Protocol):
         """A status answer field by field: ``term = 3``, or what was looked for and not found."""
 
     def started(self) -> tuple[str, ...]:
-        """How a node starts, step by step, where there is more to it than one command."""
+        """What a node gets and how it starts, step by step, where there is more to it than one command."""
+
+    def programs(self, node: NodeSpec) -> Sequence[tuple[str, str]]:
+        """The key of the file and the program, for each program that must be on the node's host by itself."""
 
     def told(self) -> tuple[str, ...]:
         """The names of the trace lines that the file says the nodes print."""

@@ -79,7 +79,7 @@ def test_several_processes_are_one_node_behind_a_supervisor_with_a_log_each():
     assert isinstance(system, Composed)
     assert isinstance(system, Described)
     node = specs(system)["n2"]
-    assert system.command(node).argv == ("/py", "-S", "/r/supervisor.py", "/r/supervisor.json", "{incarnation}")
+    assert system.command(node).argv == ("/py", "-SE", "/r/supervisor.py", "/r/supervisor.json", "{incarnation}")
     assert system.processes() == ("store", "watch")
     assert system.logs(node) == ("/l/store.log", "/l/watch.log")
     store, watch = told(description, "n2")["processes"]
