@@ -156,7 +156,7 @@ def _pip(words: Sequence[str], description: str, what: str) -> None:
             where=_key(description),
             cause="; ".join(line.strip()[:300] for line in lines[:3]) or f"pip: {code}",
             next_step=f"check name and version, and pip's own configuration; delete {lock_file(description).name} "
-            "to pin anew what the index has now",
+            "to pin what the index has now",
         )
 
 

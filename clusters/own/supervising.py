@@ -1,4 +1,4 @@
-"""What a node gets that is several processes, or has commands that run once: the supervisor, and what it is told.
+"""What a node gets that is several processes, or has commands that run once: the supervisor and its configuration.
 
 Guarantees: pure but for reading our own modules; a description with one process and nothing around it gets nothing. Out
 of scope: carrying it out (``host``).
@@ -33,8 +33,8 @@ def supervised(description: Description, node: NodeSpec, words: Mapping[str, str
     if description.starting.plain:
         return {}
     check_members(description.starting, list(node.members), path=description.path)
-    told = json.dumps(configuration(description, node, words)).encode()
-    return {f"{node.run_dir}/{PROGRAM}": program(), f"{node.run_dir}/{CONFIG}": told}
+    content = json.dumps(configuration(description, node, words)).encode()
+    return {f"{node.run_dir}/{PROGRAM}": program(), f"{node.run_dir}/{CONFIG}": content}
 
 
 def command_of(description: Description, node: NodeSpec, words: Mapping[str, str]) -> tuple[str, ...]:
@@ -46,7 +46,7 @@ def command_of(description: Description, node: NodeSpec, words: Mapping[str, str
 
 
 def configuration(description: Description, node: NodeSpec, words: Mapping[str, str]) -> dict[str, Any]:
-    """What the supervisor of this node is told, in starting order, commands before the processes first."""
+    """The supervisor's for this node: processes in starting order, commands that come before them first."""
     starts, members = description.starting, list(node.members)
 
     def argv(command: Words) -> list[str]:

@@ -81,7 +81,7 @@ def unpacked(description: Description, node: NodeSpec, places: Mapping[str, str]
 
 def contents_of(description: Description) -> tuple[str, ...]:
     """What nodes get besides files, in words, for ``doctor``."""
-    out = [f"the directory {place}: {_files_in(content)} files" for place, content in description.folders.items()]
+    out = [f"the directory {place}: {_files_in(content)}" for place, content in description.folders.items()]
     if description.system.packages:
         out.append(f"Debian packages, where hosts are containers: {', '.join(description.system.packages)}")
     if description.system.python:
@@ -103,9 +103,10 @@ def programs_of(description: Description, places: Mapping[str, str]) -> list[tup
     return [(key, program) for program, key in out.items()]
 
 
-def _files_in(archive: bytes) -> int:
-    with zipfile.ZipFile(io.BytesIO(archive)) as packed_files:
-        return len(packed_files.namelist())
+def _files_in(archive: bytes) -> str:
+    with zipfile.ZipFile(io.BytesIO(archive)) as files:
+        count = len(files.namelist())
+    return "1 file" if count == 1 else f"{count} files"
 
 
 def unpacking(description: Description, node: NodeSpec, argv: tuple[str, ...]) -> tuple[str, ...]:

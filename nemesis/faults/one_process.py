@@ -1,9 +1,9 @@
 """kill:NAME, stop:NAME, restart:NAME, pause:NAME: one of several processes of a node is hit, and the others run on.
 
-What the rest of a node can do without one of its processes nobody says, so nothing is owed of such a node meanwhile;
-and nothing is excused that is not excused of the whole node. Guarantees: pure; a process that is hit stays so across
-restarts of its node until the fault ends. Out of scope: how the supervisor on the host does it; which processes there
-are.
+No description says what the rest of a node can do without one of its processes, so nothing is owed of such a node
+meanwhile; and nothing is excused that is not excused of the whole node. Guarantees: pure; a process that is hit stays
+so across restarts of its node until the fault ends. Out of scope: how the supervisor on the host does it; which
+processes there are.
 """
 
 from __future__ import annotations

@@ -178,7 +178,7 @@ class FatalLog:
         self._looked_ns = now_ns()
 
     def news(self) -> tuple[int, bytes, int]:
-        """Since when it was not looked at, its new whole lines, and how many bytes are left out. Raises OSError."""
+        """Since when it was not looked at, its new whole lines, and how many bytes are skipped. Raises OSError."""
         lo, self._looked_ns = self._looked_ns, now_ns()
         size, skipped = file_size(self._path), 0
         if size < self._place:

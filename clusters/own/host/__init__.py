@@ -4,8 +4,8 @@
 
 It starts the processes in their order, each once those before it are ready, runs the commands of a first start and of
 the cluster's setup, and stays. Processes are children in its own process group, so what ends or freezes the node ends
-or freezes all of them, and they die with it. A process that ends although nobody asked for it ends the node, in the
-same way: with its exit code or signal, and with its last lines in the node's output.
+or freezes all of them, and they die with it. A process that ends without being asked to ends the node, in the same
+way: with its exit code or signal, and with its last lines in the node's output.
 
 Which processes are held down or frozen by themselves stands in files, ``held/PROCESS.KIND`` (with the signal's name),
 which outlive the node; who wrote one asks over ``processes.sock`` that it be looked at.

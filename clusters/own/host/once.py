@@ -22,7 +22,7 @@ ERRAND_LIMIT_S = 120.0
 
 
 def first_from(done: Mapping[str, Any] | None, *, empty: bool) -> int:
-    """With which command of the first start to go on. ``done``: what was noted; ``empty``: the data directory is.
+    """The command of the first start that is next. ``done``: what was noted; ``empty``: the data directory is.
 
     A directory that held data and is empty now was wiped, so that the node is a new one.
     """
@@ -114,7 +114,7 @@ class Once:
 
     def _due(self, ready: Collection[str], *, all_ready: bool) -> Sequence[str] | None:
         if self._count < len(self._first):
-            # Before the processes first, whatever stands where in the file.
+            # Those that come before the processes are the first.
             one = self._first[self._count]
             return list(one["argv"]) if one["after"] is None or one["after"] in ready else None
         if self._setup is None or not all_ready:

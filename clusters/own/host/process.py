@@ -129,7 +129,7 @@ class Process:
         return not self.alive
 
     def hold(self, *, frozen: bool) -> None:
-        """Stop it, or let it go on."""
+        """Stop it, or let it continue."""
         if self.child is None or not self.alive:
             return
         if frozen:

@@ -92,7 +92,7 @@ class Node:
         heard, hear = socket.socketpair()
         for end in (heard, hear):
             end.setblocking(False)
-        self._hear = hear  # closed, it would tell nobody
+        self._hear = hear  # kept open: a closed one could not be written to
         signal.set_wakeup_fd(hear.fileno())
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.signal(signal.SIGTERM, lambda *_: self._stop())

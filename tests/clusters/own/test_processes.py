@@ -1,6 +1,8 @@
 """Several processes a node: what the file says of them, in which order they start, and what is refused."""
 
 import json
+import re
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -222,6 +224,37 @@ def test_processes_that_wait_for_nothing_keep_the_order_of_the_file():
 )
 def test_a_first_start_goes_on_where_it_was_and_a_wiped_node_has_another(done, empty, number):
     assert first_from(done, empty=empty) == number
+
+
+def page_blocks(beginning):
+    page = (Path(__file__).parents[3] / "docs" / "own-system.md").read_text(encoding="utf-8")
+    blocks = re.findall(rf"^```toml\n({beginning}.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    assert blocks
+    return blocks
+
+
+def test_the_reference_shows_redis_with_sentinel_and_its_replicas_follow_the_first_node_once():
+    (redis,) = page_blocks("# Redis")
+    rest = TEXT[TEXT.index("[probe]") :].replace('port = "peer"', "").replace("[ops]", '[ops]\nport = "redis"')
+    rest = rest.replace('http = "/status"', 'http = "/status"\nport = "redis"').replace(
+        TRACE, TRACE + '\nfile = "{log_dir}/redis.log"'
+    )
+    description = described(text=redis + rest)
+    system = OwnSystem(description)
+    assert (system.name, system.processes()) == ("redis-sentinel", ("redis", "sentinel"))
+    assert system.image() == "node+redis-server+redis-sentinel"
+    assert told(description, "n1")["first"] == []
+    follow, _ = told(description, "n2")["first"]
+    assert follow["argv"] == ["redis-cli", "-h", "10.0.0.2", "-p", "6379", "replicaof", "10.0.0.1", "6379"]
+    files = system.files(specs(system)["n3"])
+    assert b"sentinel monitor primary 10.0.0.1 6379 2\n" in files["/r/sentinel.conf"]
+
+
+def test_the_reference_shows_a_setup_with_every_key():
+    (setup,) = page_blocks(r"\[setup\]")
+    found = described(("[probe]\n", f"{setup}\n[probe]\n")).starting.setup
+    assert found is not None
+    assert all(getattr(found, key) for key in found.__struct_fields__)
 
 
 def test_the_reference_text_of_these_tests_is_still_a_description():

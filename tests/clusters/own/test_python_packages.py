@@ -6,7 +6,6 @@ import json
 import subprocess
 import sys
 import tarfile
-import zipfile
 from pathlib import Path
 
 import pytest
@@ -17,6 +16,7 @@ from dethrone.clusters.own.python_packages import check_requirements, wheels
 from dethrone.clusters.own.system import load
 from dethrone.harness.core.errors import ConfigError
 from tests.clusters.own.described import TEXT, specs
+from tests.clusters.own.packaged import write_wheel
 
 BACKEND = """
 import zipfile
@@ -37,24 +37,6 @@ def build_wheel(place, config_settings=None, metadata_directory=None):
     return _wheel(place)
 """
 PROJECT = '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n'
-
-
-def write_wheel(folder, name, version, files, *, tag="py3-none-any", needs=""):
-    """A wheel in the index."""
-    package = name.replace("-", "_")
-    info = f"{package}-{version}.dist-info"
-    requires = f"Requires-Dist: {needs}\n" if needs else ""
-    said = {
-        **files,
-        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{requires}",
-        f"{info}/WHEEL": f"Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: {tag}\n",
-        f"{info}/RECORD": "",
-    }
-    path = folder / f"{package}-{version}-{tag}.whl"
-    with zipfile.ZipFile(path, "w") as out:
-        for inner, text in said.items():
-            out.writestr(inner, text)
-    return path
 
 
 def write_source(folder):
