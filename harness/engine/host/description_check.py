@@ -218,14 +218,15 @@ class _Examination:
             self._open("hosts", f"{', '.join(names)}: the node cannot change the rules that cut it off", why, step)
 
     def _programs(self, host: Host, node: NodeSpec) -> None:
-        """Whether the host has what the file executes."""
+        """Whether the host has what the file executes. On a borrowed host another user may have started the node."""
+        row = self._no if self._backend.traits.lending is None else self._open
         for key, program in self._described.programs(node):
             code, _, _ = host.run(["/bin/sh", "-c", FIND, "sh", program], timeout_ns=ANSWER_LIMIT_NS)
             if code == 0:
                 self._yes("hosts", f"{program} is there")
             else:
                 step = "name its Debian package in packages of [system] for --on docker; install it for other hosts"
-                self._no("hosts", f"{program} is there", f"{key} executes it, and no such program is found", step)
+                row("hosts", f"{program} is there", f"{key} executes it, and no such program is found", step)
 
     def _ports(self, host: Host, node: NodeSpec) -> None:
         for name, port in self._described.ports(node).items():
