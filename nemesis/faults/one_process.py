@@ -14,7 +14,7 @@ from typing import Any
 
 from dethrone.harness.core.errors import ConfigError
 from dethrone.harness.core.hoststate import HostCommand, HostState, Trouble, with_more
-from dethrone.harness.core.interfaces import FaultTraits
+from dethrone.harness.core.interfaces import FaultTraits, Shown
 from dethrone.nemesis.faults.processes import ProcessFault
 
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,30}")
@@ -101,7 +101,11 @@ class Divisible(ProcessFault, frozen=True, kw_only=True):
             signal=self.signal,
             capabilities=frozenset({"commands"}),
             traits=FaultTraits(
-                harms="process", lasts=self.traits.lasts, borne_as=(self.kind,), touches=self.traits.touches
+                harms="process",
+                lasts=self.traits.lasts,
+                owes=(Shown(f"{self.kind}-of-{process}", "anybody", f"a fault {self.kind}:{process}"),),
+                borne_as=(self.kind,),
+                touches=self.traits.touches,
             ),
             process=process,
             base=self.kind,

@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from dethrone.checkers.coverage import obligations
 from dethrone.clusters.own import supervising
 from dethrone.clusters.own.host import once
 from dethrone.clusters.own.host.family import stat_of
@@ -357,3 +358,5 @@ def test_each_fault_of_the_node_process_has_a_kind_of_one_process_and_it_is_born
         fault = registry.load(registry.FAULTS, f"{kind}:watch")
         assert (fault.kind, fault.traits.borne_as) == (f"{kind}:watch", (kind,))
         assert fault.needs() == {"commands"}
+        (shown,) = fault.traits.owes
+        assert obligations([fault.kind])[shown.name].endswith(f"a fault {kind}:watch")
