@@ -125,9 +125,9 @@ class Promise(msgspec.Struct, frozen=True, kw_only=True):
     quorum: int | None = None
     leaderless: bool = False
     exits_ok: tuple[int, ...] = ()
+    """Exit codes with which a node may end by itself."""
     sometimes: tuple[str, ...] = ()
     """Assertions of the system's own that must hold at least once in a run, or it has shown too little."""
-    """Exit codes with which a node may end by itself."""
 
     @property
     def tolerated_for_safety(self) -> Mapping[str, int | None]:

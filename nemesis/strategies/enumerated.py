@@ -1,8 +1,9 @@
-"""What strategies share that play a list in parts instead of drawing: graphs of cut links, shapes, restarts.
+"""What strategies share that play a list in parts instead of drawing: graphs of cut links, shapes, restarts, pauses.
 
 Each entry is one step. A run plays as many as its time limit allows; the run of seed k plays part k, so that the seeds
 0, 1 … of a campaign play the whole list, in any order and as often as it was interrupted. Guarantees: pure; the list
-depends on the number of voting nodes only. Out of scope: which followers take which places, which the run draws.
+depends on the number of voting nodes and the promise only. Out of scope: which followers take which places, which
+the run draws.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class EnumeratedStrategy(msgspec.Struct, frozen=True, kw_only=True):
     number: int = 0
     kinds: frozenset[str] = frozenset({KIND})
 
-    def entries(self, nodes: int, hold_ns: Ns) -> Sequence[Entry]:
+    def entries(self, nodes: int, hold_ns: Ns, promise: Promise) -> Sequence[Entry]:
         """The list for this number of voting nodes, of faults that hold for so long."""
         raise NotImplementedError
 
@@ -58,7 +59,7 @@ class EnumeratedStrategy(msgspec.Struct, frozen=True, kw_only=True):
         if promise.leaderless:
             raise ConfigError(f"the strategy {self.name!r} needs a system with a leader", next_step="choose another")
         pace = pace_of(time_limit_ns=time_limit_ns, interval_ns=interval_ns, promise=promise)
-        entries = self.entries(nodes - self.outsiders, interval_ns)
+        entries = self.entries(nodes - self.outsiders, interval_ns, promise)
         size = min(pace.slots, STEPS_MAX)
         parts = -(-len(entries) // size)
         part = self.number % parts

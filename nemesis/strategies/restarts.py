@@ -32,8 +32,9 @@ class RestartsStrategy(EnumeratedStrategy, frozen=True, kw_only=True):
     name: str = "restarts"
     kinds: frozenset[str] = frozenset({restart.FAULT.kind, stop.FAULT.kind})
 
-    def entries(self, nodes: int, hold_ns: Ns) -> Sequence[Entry]:
+    def entries(self, nodes: int, hold_ns: Ns, promise: Promise) -> Sequence[Entry]:
         """Each node once, stopped for a third of the time; then the storms that this number of nodes allows."""
+        del promise  # the list is the same for every system
         rolling = [
             (PlannedFault(kind=stop.FAULT.kind, victims=f"node:n{number}", hold_ns=max(1, hold_ns // 3)),)
             for number in range(1, nodes + 1)

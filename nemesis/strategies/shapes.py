@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import msgspec
 
 from dethrone.harness.core.clock import Ns
+from dethrone.harness.core.promise import Promise
 from dethrone.harness.core.schedule import AfterFault, PlannedFault
 from dethrone.nemesis import selectors
 from dethrone.nemesis.faults import partition
@@ -25,8 +26,9 @@ class ShapesStrategy(EnumeratedStrategy, frozen=True, kw_only=True):
 
     name: str = "shapes"
 
-    def entries(self, nodes: int, hold_ns: Ns) -> Sequence[Entry]:
+    def entries(self, nodes: int, hold_ns: Ns, promise: Promise) -> Sequence[Entry]:
         """Every shape that this number of nodes allows, around each of the victims that are drawn for it."""
+        del promise  # the list is the same for every system
         plain = [
             (_cut(name, victims, hold_ns),)
             for name, shape in partition.SHAPES.items()

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from dethrone.checkers.vote_is_durable import CHECKER as VOTE_IS_DURABLE
 from dethrone.harness.core import registry
-from dethrone.harness.core.clock import SECOND
+from dethrone.harness.core.clock import MS, SECOND
 from dethrone.harness.core.errors import ConfigError
 from dethrone.harness.core.hoststate import healthy_cluster
 from dethrone.harness.core.quorum import quorum
@@ -19,16 +19,17 @@ from dethrone.harness.engine.run.options import RunOptions
 from dethrone.harness.engine.run.planning import draft
 from dethrone.harness.engine.run.rehearsal import rehearse
 from dethrone.nemesis import shapes
-from dethrone.nemesis.faults import partition, restart, stop
+from dethrone.nemesis.faults import partition, pause, restart, stop
 from dethrone.nemesis.strategies.orbits import STRATEGY as ORBITS
 from dethrone.nemesis.strategies.orbits_one_way import STRATEGY as ORBITS_ONE_WAY
+from dethrone.nemesis.strategies.pauses import STRATEGY as PAUSES
 from dethrone.nemesis.strategies.restarts import BLOWS
 from dethrone.nemesis.strategies.restarts import STRATEGY as RESTARTS
 from dethrone.nemesis.strategies.shapes import STRATEGY as SHAPES
 from tests.nemesis.test_zones import PROMISE
 from tests.nemesis.views import nodes_of, view_of
 
-FAULTS = {fault.kind: fault for fault in (partition.FAULT, restart.FAULT, stop.FAULT)}
+FAULTS = {fault.kind: fault for fault in (partition.FAULT, pause.FAULT, restart.FAULT, stop.FAULT)}
 seeds = st.integers(0, 2**63 - 1)
 HOLD_NS = 4 * SECOND
 
@@ -62,7 +63,7 @@ def test_the_parts_of_a_campaign_are_every_graph_once_whatever_fits_into_a_run(o
 
 @given(seeds, st.sampled_from(["n1", "n3", "n5"]), st.data())
 def test_a_graph_is_cut_around_the_leader_as_it_is_drawn(seed, leader, data):
-    fault = data.draw(st.sampled_from([entry[0] for entry in ORBITS.entries(5, HOLD_NS)]))
+    fault = data.draw(st.sampled_from([entry[0] for entry in ORBITS.entries(5, HOLD_NS, PROMISE)]))
     victims, params = partition.FAULT.resolve(fault, view_of(5, leader=leader), Rng(seed))
     assert victims == (leader,)
     drawn = partition.orbits.read(fault.params["graph"]).cuts
@@ -75,7 +76,7 @@ def test_a_graph_is_cut_around_the_leader_as_it_is_drawn(seed, leader, data):
 def test_nodes_that_do_not_vote_take_no_place():
     assert steps(ORBITS, nodes=5, outsiders=2)[0] == list(steps(ORBITS, nodes=3)[0])
     seen = msgspec.structs.replace(view_of(5), voters=nodes_of(3))
-    for entry in ORBITS.entries(3, HOLD_NS):
+    for entry in ORBITS.entries(3, HOLD_NS, PROMISE):
         _, params = partition.FAULT.resolve(entry[0], seen, Rng(1))
         assert {node for cut in params["cuts"] for node in cut} <= set(nodes_of(3))
 
@@ -84,7 +85,7 @@ def test_too_many_nodes_are_refused():
     with pytest.raises(ConfigError, match="not enumerated"):
         part(ORBITS, 0, nodes=7)
     with pytest.raises(ConfigError, match="5 nodes"):
-        partition.FAULT.check(ORBITS.entries(5, HOLD_NS)[0][0], nodes=3)
+        partition.FAULT.check(ORBITS.entries(5, HOLD_NS, PROMISE)[0][0], nodes=3)
 
 
 @pytest.mark.parametrize("nodes", [3, 4, 5, 7])
@@ -101,7 +102,7 @@ def test_all_shapes_are_played_around_all_their_victims(nodes):
 
 @given(st.integers(4, 7), seeds)
 def test_a_constrained_election_leaves_a_majority_to_one_node_only_and_that_one_lacks_what_was_written(count, seed):
-    staged = next(entry for entry in SHAPES.entries(count, HOLD_NS) if isinstance(entry[-1].when, AfterFault))
+    staged = next(entry for entry in SHAPES.entries(count, HOLD_NS, PROMISE) if isinstance(entry[-1].when, AfterFault))
     behind, cut = staged[0], staged[1]
     view = view_of(count, leader="n2")
     victims, before = partition.FAULT.resolve(behind, view, Rng(seed))
@@ -116,7 +117,7 @@ def test_a_constrained_election_leaves_a_majority_to_one_node_only_and_that_one_
 
 
 def test_a_constrained_election_waits_for_another_leader_than_the_one_that_shall_succeed():
-    cut = SHAPES.entries(5, HOLD_NS)
+    cut = SHAPES.entries(5, HOLD_NS, PROMISE)
     planned = next(fault for entry in cut for fault in entry if fault.params["shape"] == "constrained")
     led = msgspec.structs.replace(view_of(5, leader="n2"), hit={"behind": ("n2",)})
     assert partition.FAULT.resolve(planned, led, Rng(1)) == "n2 leads now"
@@ -126,7 +127,7 @@ def test_a_constrained_election_waits_for_another_leader_than_the_one_that_shall
 
 @pytest.mark.parametrize("count", [3, 5])
 def test_nodes_are_healed_one_by_one(count):
-    entry = SHAPES.entries(count, HOLD_NS)[-1]
+    entry = SHAPES.entries(count, HOLD_NS, PROMISE)[-1]
     assert len({fault.hold_ns for fault in entry}) == len(entry) == count - 1
     state = healthy_cluster(nodes_of(count))
     for fault in entry:
@@ -158,6 +159,20 @@ def test_health_is_awaited_between_restarts_even_in_haste():
         Rng(0), faults=FAULTS, nodes=3, time_limit_ns=60 * SECOND, interval_ns=SECOND // 10, promise=PROMISE
     )
     assert hasty.health_bound_ns is None
+
+
+@given(st.integers(2, 500), st.integers(1, 50), st.one_of(st.none(), st.integers(1, 5000)))
+def test_pauses_lie_below_and_above_each_wait_of_the_system(heartbeat_ms, times, step_down_ms):
+    waits = {"heartbeat_ns": heartbeat_ms * MS, "election_timeout_ns": heartbeat_ms * times * MS}
+    step_down_ns = None if step_down_ms is None else step_down_ms * MS
+    of = msgspec.structs.replace(PROMISE, **waits, step_down_ns=step_down_ns)
+    played = [fault for (fault,) in PAUSES.entries(3, HOLD_NS, of)]
+    assert [fault.hold_ns for fault in played] == sorted(fault.hold_ns for fault in played)
+    assert len(played) == len({(fault.victims, fault.hold_ns) for fault in played})
+    for wait in (*waits.values(), step_down_ns):
+        lengths = {fault.hold_ns for fault in played if fault.victims == "leader"}
+        assert wait is None or any(wait * 4 // 5 <= length < wait for length in lengths) or wait < 2 * MS
+        assert wait is None or any(wait < length <= wait * 6 // 5 for length in lengths)
 
 
 @pytest.mark.parametrize(("variant", "outcome"), [(None, "pass"), ("01-vote-not-written", "fail")])
