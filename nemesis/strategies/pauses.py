@@ -1,6 +1,6 @@
 """The strategy ``pauses``: the leader, and a follower, frozen for multiples of what the protocol itself waits for.
 
-The waits are the system's own: its heartbeat, its election timeout, and how long a leader without a majority may go on
+The waits are the system's own: its heartbeat, its election timeout, and how long a leader without a majority may lead
 (about its lease). A pause just below such a wait must change nothing that is owed, one just above it must be borne.
 Guarantees: as ``enumerated``; the shortest pauses come first. Out of scope: drawn lengths (``random``, ``triggered``).
 """
