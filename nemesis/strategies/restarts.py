@@ -1,8 +1,8 @@
 """The strategy ``restarts``: a rolling restart, then storms of restarts of the leader, of some, most and all nodes.
 
 A rolling restart stops one node after the other by SIGTERM, as operators do, and waits for health before the next.
-In a storm nodes are killed and started again at once, again and again: each must stand by what it stored, and nodes that
-start at the same time meet with old terms and logs of different ends. Guarantees: as ``enumerated``; a rolling restart
+In a storm nodes are killed and started again at once, again and again: each must stand by what it stored, and those
+that start together meet with old terms and logs of different ends. Guarantees: as ``enumerated``; a rolling restart
 is played as a whole if the time limit allows one at all. Out of scope: builds other than the node's own.
 """
 
