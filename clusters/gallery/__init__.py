@@ -10,9 +10,9 @@ from __future__ import annotations
 from importlib.resources import files
 from pathlib import Path
 
-from dethrone.clusters.own.system import OwnSystem, load
+from dethrone.clusters.own.system import OwnSystem, described
 
 
 def packaged(package: str, name: str) -> OwnSystem:
     """The system that ``name``.toml in this package describes."""
-    return load(Path(str(files(package))) / f"{name}.toml")
+    return described(Path(str(files(package))) / f"{name}.toml")

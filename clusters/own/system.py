@@ -75,6 +75,7 @@ class OwnSystem:
     def __init__(self, description: Description) -> None:
         self._description = description
         self.name = description.system.name
+        self.path = Path(description.path)
 
     # --- names ------------------------------------------------------------------------------------------------
 
@@ -375,7 +376,26 @@ def _places(node: NodeSpec) -> dict[str, str]:
 
 
 def load(path: Path) -> OwnSystem:
-    """The system that this file describes. ConfigError."""
+    """The system that a user's file describes. ConfigError, also where an installed system has that name."""
+    system = described(path)
+    if system.name in registry.names(registry.SYSTEMS) and not _same(
+        registry.load(registry.SYSTEMS, system.name), path
+    ):
+        raise ConfigError(
+            f"there is a system called {system.name!r} already",
+            where=f"{path}: [system]",
+            next_step="choose another name, so that reports do not mix them up",
+        )
+    return system
+
+
+def _same(system: object, path: Path) -> bool:
+    """Whether the installed system is this very file (of the gallery)."""
+    return isinstance(system, OwnSystem) and system.path.samefile(path)
+
+
+def described(path: Path) -> OwnSystem:
+    """The system that this file describes, whatever is installed. ConfigError."""
     try:
         text = read_text(path)
     except OSError as error:
@@ -407,12 +427,12 @@ def load(path: Path) -> OwnSystem:
             ) from error
 
     description = parse(text, path=str(path), read=read)
-    _check_names(description)
+    _check_faults(description)
     return OwnSystem(description)
 
 
-def _check_names(description: Description) -> None:
-    """Raise ConfigError for an unknown fault, and for the name of a system that is installed."""
+def _check_faults(description: Description) -> None:
+    """Raise ConfigError for an unknown fault."""
     kinds = registry.known(registry.FAULTS)
     said = description.promise
     for key, named in (("tolerates", said.tolerates), ("safe_under", said.safe_under)):
@@ -420,9 +440,3 @@ def _check_names(description: Description) -> None:
             if fault.partition(":")[0] not in kinds:
                 error = registry.unknown_name("fault", fault, kinds)
                 raise ConfigError(error.what, where=f"{description.path}: [promise] {key}", next_step=error.next_step)
-    if description.system.name in registry.names(registry.SYSTEMS):
-        raise ConfigError(
-            f"there is a system called {description.system.name!r} already",
-            where=f"{description.path}: [system]",
-            next_step="choose another name, so that reports do not mix them up",
-        )
