@@ -60,7 +60,7 @@ EVERY_MIN_NS, EVERY_MAX_NS = 20 * MS, 300 * MS
 MEMORY_MIN, PIDS_MIN = 32 << 20, 32
 _SIZE = re.compile(r"([0-9]{1,6})([mg])")
 _USER = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,31}|\d{1,9}(:\d{1,9})?")
-_NAME = re.compile(r"[a-z][a-z0-9-]{0,30}")
+_NAME = re.compile(r"[a-z](?:[a-z0-9-]|\.(?=[0-9])){0,30}")
 _KEY = re.compile(r"[a-z][a-z0-9_]*")
 _METHOD = re.compile(r"(GET|PUT|POST|DELETE|PATCH) (/\S*)(?: (.*))?", re.DOTALL)
 _GROUPS = ("role", "term", "leader", "voted_for", "commit", "log_term", "log_index")
@@ -107,7 +107,7 @@ def parse(text: str, *, path: str, read: Callable[[str], FileRead]) -> Descripti
         raise ConfigError(
             f"{system.name!r} is no name of a system",
             where=f"{path}: [system]",
-            next_step="use a small letter, then small letters, digits and '-', at most 31",
+            next_step="use a small letter, then small letters, digits and '-', or '.' before a digit, at most 31",
         )
     check_requirements(system.python, where=f"{path}: [system] python")
     for label in system.zones:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import queue
 import sys
+from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import unquote
@@ -69,7 +70,8 @@ class Lists(SyncObj):
 
 
 def _trace(event: str, **fields: object) -> None:
-    print(json.dumps({"dethrone": 1, "event": event, **fields}), flush=True)
+    sys.stdout.write(json.dumps({"dethrone": 1, "event": event, **fields}) + "\n")
+    sys.stdout.flush()
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -90,7 +92,7 @@ class Handler(BaseHTTPRequestHandler):
         value = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         self._run(self.lists.append, unquote(self.path.rpartition("/")[2]), value)
 
-    def _run(self, command, *words: object) -> None:  # type: ignore[no-untyped-def]
+    def _run(self, command: Callable[..., object], *words: object) -> None:
         done: queue.SimpleQueue[tuple[object, int]] = queue.SimpleQueue()
         command(*words, callback=lambda result, error: done.put((result, error)))
         try:
@@ -110,7 +112,7 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
-    def log_message(self, format: str, *args: object) -> None:
+    def log_message(self, *_: object) -> None:
         """Nothing: every request of every client would be a line."""
 
 
