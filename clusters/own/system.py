@@ -378,9 +378,8 @@ def _places(node: NodeSpec) -> dict[str, str]:
 def load(path: Path) -> OwnSystem:
     """The system that a user's file describes. ConfigError, also where an installed system has that name."""
     system = described(path)
-    if system.name in registry.names(registry.SYSTEMS) and not _same(
-        registry.load(registry.SYSTEMS, system.name), path
-    ):
+    taken = system.name in registry.names(registry.SYSTEMS)
+    if taken and not _same(registry.load(registry.SYSTEMS, system.name), path):
         raise ConfigError(
             f"there is a system called {system.name!r} already",
             where=f"{path}: [system]",
