@@ -394,7 +394,7 @@ def _same(system: object, path: Path) -> bool:
 
 
 def described(path: Path) -> OwnSystem:
-    """The system that this file describes, whatever is installed. ConfigError."""
+    """The system that this file describes; its name may be taken. ConfigError."""
     try:
         text = read_text(path)
     except OSError as error:
