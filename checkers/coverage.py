@@ -22,7 +22,7 @@ Unmet: ``unknown`` with what is missing and what to do. Out of scope: judging th
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,7 +39,7 @@ from dethrone.harness.core.client_ops import client_ops
 from dethrone.harness.core.clock import SECOND, Ns
 from dethrone.harness.core.events import TRACE_MALFORMED, FaultEvent, Mark, NodeProcess, Noise
 from dethrone.harness.core.history import History
-from dethrone.harness.core.interfaces import Shown, Unmet, declarations, declared
+from dethrone.harness.core.interfaces import FaultTraits, Shown, Unmet, declarations, declared
 from dethrone.harness.core.plan import Plan
 from dethrone.harness.core.promise import NOISE_SHARE_MAX_PERCENT, Promise
 from dethrone.harness.core.verdict import Verdict
@@ -88,7 +88,7 @@ class Coverage(Base):
             missing.append("no write was acknowledged; check the errors of the operations")
         by_phase = _writes_by_phase(history)
         missing += _phases(history, promise, plan, by_phase)
-        known = obligations()
+        known = obligations(plan.schedule.kinds)
         for name in plan.schedule.obligations:
             if name not in known:
                 missing.append(f"the schedule asks for {name!r}, which is no known obligation")
@@ -130,9 +130,9 @@ class Coverage(Base):
             return ()
         shown = shown_by_faults(history, timeline(history, promise, plan), votes_needed(promise, len(plan.voters)))
         happened = {event.kind for event in history.of(FaultEvent) if event.outcome == "installed"}
-        known = obligations()
+        known = obligations(plan.schedule.kinds)
         owed = [name for name in plan.schedule.obligations if name in known and not shown[name]]
-        out = [Unmet(what=name, kinds=_kinds_that_show(name)) for name in owed]
+        out = [Unmet(what=name, kinds=_kinds_that_show(name, plan.schedule.kinds)) for name in owed]
         return [*out, *(Unmet(what=kind, kinds=(kind,)) for kind in plan.schedule.kinds if kind not in happened)]
 
 
@@ -147,23 +147,27 @@ _OF_THE_GRAPH: Mapping[str, str] = {
 """Shown by what cuts links."""
 
 
-def obligations() -> dict[str, str]:
-    """Every obligation, with what to do if it is unmet."""
+def obligations(kinds: Collection[str] = ()) -> dict[str, str]:
+    """Every obligation, with what to do if it is unmet. ``kinds``: also those of faults of one process."""
     return {
         **_OF_THE_GRAPH,
         **{
             shown.name: f"{_LONGER}, or {shown.remedy}"
-            for traits in declarations().values()
+            for traits in _with(kinds).values()
             for shown in traits.showing
             if shown.name not in _OF_THE_GRAPH
         },
     }
 
 
-def _kinds_that_show(name: str) -> tuple[str, ...]:
+def _with(kinds: Collection[str]) -> dict[str, FaultTraits]:
+    return {**declarations(), **{kind: declared(kind) for kind in kinds}}
+
+
+def _kinds_that_show(name: str, kinds: Collection[str]) -> tuple[str, ...]:
     return tuple(
         kind
-        for kind, traits in declarations().items()
+        for kind, traits in _with(kinds).items()
         if (traits.cuts if name in _OF_THE_GRAPH else name in {shown.name for shown in traits.showing})
     )
 

@@ -15,7 +15,7 @@ import functools
 import os
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from importlib import resources
 from pathlib import Path
 
@@ -70,13 +70,18 @@ _PARSING = threading.Lock()
 @functools.cache
 def agent() -> bytes:
     """The file, built from the modules that are installed here."""
-    files = resources.files(PACKAGE)
-    texts = {name: files.joinpath(f"{name}.py").read_text(encoding="utf-8") for name in ("__init__", *ORDER)}
+    return bundled_package(PACKAGE, ORDER)
+
+
+def bundled_package(package: str, order: Iterable[str]) -> bytes:
+    """The file that the modules of another package make, in this order."""
+    files = resources.files(package)
+    texts = {name: files.joinpath(f"{name}.py").read_text(encoding="utf-8") for name in ("__init__", *order)}
     with _PARSING:
-        return bundled(texts).encode()
+        return bundled(texts, package).encode()
 
 
-def bundled(texts: Mapping[str, str]) -> str:
+def bundled(texts: Mapping[str, str], package: str = PACKAGE) -> str:
     """One file from modules (name → text) in this order; its docstring is that of ``__init__``.
 
     Raises ValueError if they cannot be one file.
@@ -87,10 +92,10 @@ def bundled(texts: Mapping[str, str]) -> str:
         tree = ast.parse(text)
         gone: set[int] = set()
         for number, node in enumerate(tree.body):
-            for name, by in _bindings(node, module):
-                if by == PACKAGE and name not in bound:
+            for name, by in _bindings(node, module, package):
+                if by == package and name not in bound:
                     raise ValueError(f"{module} imports {name}, which no earlier module defines")
-                if by != PACKAGE and bound.setdefault(name, by) != by:
+                if by != package and bound.setdefault(name, by) != by:
                     raise ValueError(f"{name} means two things: {bound[name]} and {by}")
             if number == 0 or isinstance(node, ast.Import | ast.ImportFrom):
                 gone.update(range(node.lineno, (node.end_lineno or 0) + 1))
@@ -105,8 +110,8 @@ def bundled(texts: Mapping[str, str]) -> str:
     return "\n\n\n".join(parts) + "\n"
 
 
-def _bindings(node: ast.stmt, module: str) -> Iterator[tuple[str, str]]:
-    """The names that a statement binds, each with its source: the module, ``PACKAGE``, or the line that imports."""
+def _bindings(node: ast.stmt, module: str, package: str) -> Iterator[tuple[str, str]]:
+    """The names that a statement binds, each with its source: the module, the package, or the line that imports."""
     if isinstance(node, ast.FunctionDef | ast.ClassDef):
         yield node.name, module
     elif not isinstance(node, ast.Import | ast.ImportFrom):
@@ -115,12 +120,12 @@ def _bindings(node: ast.stmt, module: str) -> Iterator[tuple[str, str]]:
                 yield found.id, module
     elif ast.unparse(node) != _FUTURE:
         source = f"from {'.' * node.level}{node.module} " if isinstance(node, ast.ImportFrom) else ""
-        ours = source.startswith(f"from {PACKAGE}.")
+        ours = source.startswith(f"from {package}.")
         for alias in node.names:
             strange = source.startswith(("from .", "from dethrone")) or alias.name.startswith("dethrone")
             if alias.asname or "." in alias.name or (strange and not ours):
                 raise ValueError(f"{module} has an import that one file cannot have: {ast.unparse(node)}")
-            yield alias.name, PACKAGE if ours else f"{source}import {alias.name}"
+            yield alias.name, package if ours else f"{source}import {alias.name}"
 
 
 def put(directory: Path) -> Path:

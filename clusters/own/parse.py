@@ -8,14 +8,15 @@ scope: names of faults, which the engine knows.
 from __future__ import annotations
 
 import re
-import shlex
 import tomllib
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 
 from dethrone.clusters.agent.host.confinement import CAPABILITIES
+from dethrone.clusters.own.processes import check_logs, starting
+from dethrone.clusters.own.python_packages import check_requirements
 from dethrone.clusters.own.spec import (
     Description,
     LogTable,
@@ -24,10 +25,10 @@ from dethrone.clusters.own.spec import (
     ProbeTable,
     PromiseTable,
     SystemTable,
-    Table,
     TraceTable,
-    Words,
 )
+from dethrone.clusters.own.table import placed, read_table
+from dethrone.clusters.own.table import split as split  # noqa: PLC0414 - others know it from here
 from dethrone.clusters.own.trace import EVENTS
 from dethrone.clusters.own.words import check_words
 from dethrone.harness.core.clock import MS, Ns
@@ -37,16 +38,14 @@ from dethrone.harness.core.registry import unknown_name
 from dethrone.harness.core.watches import check_pattern
 from dethrone.harness.core.zones import check_label
 
-T = TypeVar("T", bound=Table)
-
-TABLES = ("system", "node", "probe", "log", "trace", "ops", "promise", "knobs")
+TABLES = ("system", "node", "process", "setup", "probe", "log", "trace", "ops", "promise", "knobs")
 OPS = ("put", "get", "cas", "append", "read", "add")
 PATTERNS = ("ok_pattern", "fail_pattern", "absent_pattern", "refused_pattern")
 SHARED = ("port", "ok", "fail", "absent", "refused", *PATTERNS)
 """Keys of ``[ops]`` that hold for all operations which do not say otherwise."""
 PLACES = ("run_dir", "data_dir", "log_dir")
 """Directories of a node on its host."""
-NODE_WORDS = ("name", "number", "address", "members", "others", "incarnation", "seed", *PLACES)
+NODE_WORDS = ("name", "number", "address", "members", "others", "first", "incarnation", "seed", "python", *PLACES)
 OP_WORDS: Mapping[str, tuple[str, ...]] = {
     "put": ("key", "value"),
     "get": ("key",),
@@ -76,10 +75,11 @@ class Request(msgspec.Struct, frozen=True):
 
 
 class FileRead(msgspec.Struct, frozen=True):
-    """A file that nodes get."""
+    """A file that nodes get. ``folder``: it is an archive of a directory."""
 
     content: bytes
     executable: bool
+    folder: bool = False
 
 
 def parse(text: str, *, path: str, read: Callable[[str], FileRead]) -> Description:
@@ -90,8 +90,8 @@ def parse(text: str, *, path: str, read: Callable[[str], FileRead]) -> Descripti
         raise ConfigError(f"the description is not TOML: {error}", where=path) from error
     for name, table in tables.items():
         if name not in TABLES:
-            raise _named(unknown_name("table", name, TABLES), path)
-        if not isinstance(table, dict):
+            raise placed(unknown_name("table", name, TABLES), path)
+        if not isinstance(table, dict) and name != "process":
             raise ConfigError(f"[{name}] must be a table", where=path, next_step=f"write [{name}], then its keys")
     for name in ("system", "node", "probe", "promise"):
         if name not in tables:
@@ -100,7 +100,7 @@ def parse(text: str, *, path: str, read: Callable[[str], FileRead]) -> Descripti
                 where=path,
                 next_step="`dethrone init` writes a whole one; docs/own-system.md explains each key",
             )
-    system = _table(SystemTable, tables["system"], where=f"{path}: [system]")
+    system = read_table(SystemTable, tables["system"], where=f"{path}: [system]")
     if system.version is not None and system.version_command is not None:
         raise ConfigError("both version and version_command", where=f"{path}: [system]", next_step="keep one of them")
     if not _NAME.fullmatch(system.name):
@@ -109,24 +109,39 @@ def parse(text: str, *, path: str, read: Callable[[str], FileRead]) -> Descripti
             where=f"{path}: [system]",
             next_step="use a small letter, then small letters, digits and '-', at most 31",
         )
+    check_requirements(system.python, where=f"{path}: [system] python")
     for label in system.zones:
         check_label(label, where=f"{path}: [system] zones")
     knobs = _knobs(tables.get("knobs", {}), where=f"{path}: [knobs]")
-    node = _node(_table(NodeTable, tables["node"], where=f"{path}: [node]"), knobs, where=f"{path}: [node]")
-    promise = _table(PromiseTable, tables["promise"], where=f"{path}: [promise]")
+    said = {key: value for key, value in tables["node"].items() if key != "first"}
+    node = _node(read_table(NodeTable, said, where=f"{path}: [node]"), knobs, where=f"{path}: [node]")
+    words = (*NODE_WORDS, *node.ports, *knobs)
+    starts = starting(tables, node.command, ports=node.ports, known=words, path=path)
+    promise = read_table(PromiseTable, tables["promise"], where=f"{path}: [promise]")
     _durations(promise, where=f"{path}: [promise]")
-    asked = _table(ProbeTable, tables["probe"], where=f"{path}: [probe]")
+    asked = read_table(ProbeTable, tables["probe"], where=f"{path}: [probe]")
     probe = _probe(asked, node, knobs, where=f"{path}: [probe]")
     trace = None
     if "trace" in tables:
-        trace = _trace(_table(TraceTable, tables["trace"], where=f"{path}: [trace]"), where=f"{path}: [trace]")
-    log = _log(_table(LogTable, tables.get("log", {}), where=f"{path}: [log]"), where=f"{path}: [log]")
+        trace = _trace(read_table(TraceTable, tables["trace"], where=f"{path}: [trace]"), where=f"{path}: [trace]")
+    log = _log(read_table(LogTable, tables.get("log", {}), where=f"{path}: [log]"), where=f"{path}: [log]")
+    named: dict[str, str | None] = {} if trace is None else {"[trace] file": trace.file}
+    named |= {} if probe.log is None else {"[probe] log": probe.log}
+    check_logs(starts, named | ({"[log] file": log.file} if log.patterns else {}), path=path)
     ops, port = _ops(tables.get("ops", {}), node, where=f"{path}: [ops]")
     files = {place: read(name) for place, name in node.files.items()}
+    for place in (place for place, file in files.items() if file.folder and place.startswith("/")):
+        raise ConfigError(
+            f"a directory cannot be put at {place}",
+            where=f"{path}: [node] files",
+            cause="nodes unpack it, and write to their own directories only",
+            next_step="begin its path with {run_dir}/, {data_dir}/ or {log_dir}/",
+        )
     return Description(
         path=path,
         system=system,
         node=node,
+        starting=starts,
         probe=probe,
         trace=trace,
         ops=ops,
@@ -134,20 +149,10 @@ def parse(text: str, *, path: str, read: Callable[[str], FileRead]) -> Descripti
         promise=promise,
         knobs=knobs,
         log=log,
-        contents={place: file.content for place, file in files.items()},
+        contents={place: file.content for place, file in files.items() if not file.folder},
+        folders={place: file.content for place, file in files.items() if file.folder},
         executables=tuple(place for place, file in files.items() if file.executable),
     )
-
-
-def split(words: Words, *, where: str) -> tuple[str, ...]:
-    """A command as its words. ConfigError: none, or quotes that do not end."""
-    try:
-        out = tuple(shlex.split(words)) if isinstance(words, str) else words
-    except ValueError as error:
-        raise ConfigError(f"the command cannot be split into words: {error}", where=where) from error
-    if not out:
-        raise ConfigError("the command is empty", where=where)
-    return out
 
 
 def request_of(op: OpTable) -> Request:
@@ -157,23 +162,6 @@ def request_of(op: OpTable) -> Request:
 
 
 # --- tables -----------------------------------------------------------------------------------------------------
-
-
-def _table(kind: type[T], raw: Mapping[str, Any], *, where: str) -> T:
-    fields = [field.name for field in msgspec.structs.fields(kind)]
-    for key in raw:
-        if key not in fields:
-            raise _named(unknown_name("key", key, fields), where)
-    try:
-        return msgspec.convert(raw, kind)
-    except msgspec.ValidationError as error:
-        raise ConfigError(
-            f"a value has the wrong form: {error}", where=where, next_step="docs/own-system.md shows each key's form"
-        ) from error
-
-
-def _named(error: ConfigError, where: str) -> ConfigError:
-    return ConfigError(error.what, where=where, next_step=error.next_step)
 
 
 def _knobs(raw: Mapping[str, Any], *, where: str) -> dict[str, str]:
@@ -197,7 +185,7 @@ def _node(node: NodeTable, knobs: Mapping[str, str], *, where: str) -> NodeTable
             raise ConfigError(f"{path!r} cannot be shown", where=f"{where} shows", next_step="write an absolute path")
     for word in node.capabilities:
         if word.upper().removeprefix("CAP_") not in CAPABILITIES:
-            raise _named(unknown_name("capability", word, CAPABILITIES), where)
+            raise placed(unknown_name("capability", word, CAPABILITIES), where)
     for name, port in node.ports.items():
         if not _KEY.fullmatch(name) or name in NODE_WORDS or name in knobs:
             raise ConfigError(f"{name!r} is no name of a port, or is one of something else", where=f"{where} ports")
@@ -205,13 +193,14 @@ def _node(node: NodeTable, knobs: Mapping[str, str], *, where: str) -> NodeTable
             raise ConfigError(f"{port} is no port for {name}", where=f"{where} ports", next_step="1 to 65535, not 7999")
     for name in node.secrets:
         if name not in knobs:
-            raise _named(unknown_name("knob", name, knobs), f"{where} secrets")
+            raise placed(unknown_name("knob", name, knobs), f"{where} secrets")
     if node.memory is not None:
         memory_bytes(node.memory, where=f"{where} memory")
     if node.pids is not None and not PIDS_MIN <= node.pids <= 1 << 22:
         raise ConfigError(f"pids = {node.pids} is out of range", where=where, next_step=f"{PIDS_MIN} or more")
     known = (*NODE_WORDS, *node.ports, *knobs)
-    check_words(split(node.command, where=where), known, where=f"{where} command")
+    if node.command:
+        check_words(split(node.command, where=where), known, where=f"{where} command")
     check_words(node.env.values(), known, where=f"{where} env")
     check_words(node.texts.values(), known, where=f"{where} texts")
     check_words([node.member], ("name", "number", "address", *node.ports), where=f"{where} member")
@@ -314,7 +303,7 @@ def _pattern(pattern: str, *, where: str, needs: str) -> None:
         raise ConfigError(f"{pattern!r} is no pattern: {error}", where=where) from error
     for name in groups:
         if name not in _GROUPS:
-            raise _named(unknown_name("group", name, _GROUPS), where)
+            raise placed(unknown_name("group", name, _GROUPS), where)
     if needs and needs not in groups:
         raise ConfigError(f"the pattern has no group (?P<{needs}>…)", where=where)
 
@@ -330,7 +319,7 @@ def port_of(name: str | None, node: NodeTable, *, where: str) -> str:
             "it is not said which port", where=where, next_step='write port = "…": a name of [node] ports'
         )
     if name not in node.ports:
-        raise _named(unknown_name("port", name, node.ports), where)
+        raise placed(unknown_name("port", name, node.ports), where)
     return name
 
 
@@ -371,7 +360,7 @@ _SOMETIMES = 'add "sometimes" to events, or remove the key'
 def _trace(trace: TraceTable, *, where: str) -> TraceTable:
     for event in trace.events:
         if event not in EVENTS:
-            raise _named(unknown_name("trace line", event, EVENTS), where)
+            raise placed(unknown_name("trace line", event, EVENTS), where)
     if not trace.events:
         raise ConfigError("no trace line is named", where=where, next_step=f"known: {', '.join(EVENTS)}")
     if trace.voters and "elected" not in trace.events:
@@ -386,7 +375,7 @@ def _ops(raw: Mapping[str, Any], node: NodeTable, *, where: str) -> tuple[dict[s
     known = (*OPS, *SHARED)
     for key in raw:
         if key not in known:
-            raise _named(unknown_name("key", key, known), where)
+            raise placed(unknown_name("key", key, known), where)
     asked = {name: raw[name] for name in OPS if name in raw}
     if not asked:
         return {}, ""
@@ -396,7 +385,7 @@ def _ops(raw: Mapping[str, Any], node: NodeTable, *, where: str) -> tuple[dict[s
         table = {"request": given} if isinstance(given, str) else given
         if not isinstance(table, dict):
             raise ConfigError(f"{name} is no request", where=where, next_step='write it like "PUT /kv/{key} {value}"')
-        op = _table(OpTable, {**shared, **table}, where=f"{where} {name}")
+        op = read_table(OpTable, {**shared, **table}, where=f"{where} {name}")
         if op.command is not None:
             _command_op(op, name, node, where=f"{where} {name}")
         elif _METHOD.fullmatch(op.request) is None:

@@ -10,16 +10,13 @@ from typing import Literal
 
 import msgspec
 
-Words = str | tuple[str, ...]
-"""A command: a line as a shell splits it, or its words."""
-
-
-class Table(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One table of the file."""
+from dethrone.clusters.own.processes import Starting
+from dethrone.clusters.own.table import Table, Words
 
 
 class SystemTable(Table, frozen=True, kw_only=True):
     """``[system]``: ``name`` in reports; ``image``: the one to build hosts on; ``packages``: Debian's, added to it.
+    ``python``: packages of the Python index, ``name==version``, which nodes find wherever they run.
 
     ``zones``: labels of the zones of n1, n2 …, repeated where there are more nodes. ``version``: of the build that is
     tested, or the command of this machine that prints it.
@@ -31,10 +28,12 @@ class SystemTable(Table, frozen=True, kw_only=True):
     version_command: Words | None = None
     image: str | None = None
     packages: tuple[str, ...] = ()
+    python: tuple[str, ...] = ()
 
 
 class NodeTable(Table, frozen=True, kw_only=True):
     """``[node]``: how a node is started. ``files``: path on the host → file here; ``texts``: → content with words.
+    Without ``command``, by the processes that the file names.
 
     ``member`` is filled in for each node and joined by ``join``: ``{members}``; ``{others}`` omits the node itself.
     ``ports``: name → number; each name is a word. ``secrets``: knobs that are never shown. ``memory`` (``"512m"``,
@@ -43,7 +42,7 @@ class NodeTable(Table, frozen=True, kw_only=True):
     read with ``--on local``.
     """
 
-    command: Words
+    command: Words = ()
     member: str = "{name}={address}"
     join: str = ","
     ports: Mapping[str, int] = {}
@@ -161,12 +160,14 @@ class PromiseTable(Table, frozen=True, kw_only=True):
 class Description(msgspec.Struct, frozen=True, kw_only=True):
     """A whole file. ``ops``: name of the operation → how it is asked for, over the port named ``ops_port``.
 
-    ``contents``: path on the host → bytes, ``executables``: those of them that are programs.
+    ``contents``: path on the host → bytes, ``executables``: those of them that are programs. ``folders``: path on the
+    host → an archive of what is to be there.
     """
 
     path: str
     system: SystemTable
     node: NodeTable
+    starting: Starting
     probe: ProbeTable
     trace: TraceTable | None
     ops: Mapping[str, OpTable]
@@ -176,3 +177,4 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
     log: LogTable
     contents: Mapping[str, bytes]
     executables: tuple[str, ...]
+    folders: Mapping[str, bytes]

@@ -22,7 +22,9 @@ from dethrone.clusters.own.client import OwnClient
 from dethrone.clusters.own.parse import BESIDE_PORT, FileRead, memory_bytes, parse, split
 from dethrone.clusters.own.promise import exempt, observable, promise_of, told_events
 from dethrone.clusters.own.spec import Description
+from dethrone.clusters.own.supervising import command_of, commands_in, output_of, supervised, understood
 from dethrone.clusters.own.trace import event_of, read_lines
+from dethrone.clusters.own.unpacking import contents_of, packed, programs_of, unpacked, unpacking
 from dethrone.clusters.own.version import version_of
 from dethrone.clusters.own.words import fill
 from dethrone.clusters.systems.target import check_voters
@@ -133,7 +135,7 @@ class OwnSystem:
         """See ``dethrone.harness.core.interfaces.OfThisMachine``: what its file names, and whole paths in its
         command."""
         table = self._description.node
-        words = split(table.command, where=self._description.path)
+        words = [word for _, words in commands_in(self._description) for word in words]
         named = [word for word in words if word.startswith("/") and len(Path(word).parts) > NEAR_ROOT]
         return tuple(dict.fromkeys(path for path in (*table.shows, *named) if Path(path).exists()))
 
@@ -149,15 +151,17 @@ class OwnSystem:
         if beside is not None:
             out[f"{node.run_dir}/{BESIDE}"] = Path(__file__).with_name(BESIDE).read_bytes()
             out[f"{node.run_dir}/{BESIDE_CONFIG}"] = json.dumps(beside).encode()
-        return out
+        out |= unpacked(self._description, node, places)
+        return {**out, **supervised(self._description, node, self._words(node))}
 
     def command(self, node: NodeSpec) -> Command:
         """The command with its words; ``{incarnation}`` stays for the agent."""
         table, words = self._description.node, self._words(node)
-        argv = tuple(fill(word, words) for word in split(table.command, where=self._description.path))
+        argv = command_of(self._description, node, words)
         if self._beside(node) is not None:
             place = node.run_dir
             argv = (node.python, "-S", f"{place}/{BESIDE}", f"{place}/{BESIDE_CONFIG}", "{incarnation}", *argv)
+        argv = unpacking(self._description, node, argv)
         programs = tuple(fill(program, _places(node)) for program in self._description.executables)
         if programs:
             argv = ("/bin/sh", "-c", _RUNNABLE, "sh", str(len(programs)), *programs, *argv)
@@ -180,6 +184,8 @@ class OwnSystem:
             "members": table.join.join(said.values()),
             "others": table.join.join(one for name, one in said.items() if name != node.name),
             **_places(node),
+            "first": next(iter(node.members.values())),
+            "python": node.python,
             "seed": str(node.seed),
         }
 
@@ -248,6 +254,23 @@ class OwnSystem:
         log = self._description.log
         return log.fatal, None if log.file is None else fill(log.file, _places(node))
 
+    def processes(self) -> tuple[str, ...]:
+        """See ``dethrone.harness.core.interfaces.Composed``."""
+        return self._description.starting.names
+
+    def logs(self, node: NodeSpec) -> tuple[str, ...]:
+        """See ``dethrone.harness.core.interfaces.Composed``."""
+        starts = self._description.starting
+        return tuple(fill(output_of(one), _places(node)) for one in starts.processes) if starts.several else ()
+
+    def started(self) -> tuple[str, ...]:
+        """See ``dethrone.harness.core.interfaces.Described``."""
+        return (*contents_of(self._description), *understood(self._description))
+
+    def programs(self, node: NodeSpec) -> Sequence[tuple[str, str]]:
+        """See ``dethrone.harness.core.interfaces.Described``."""
+        return programs_of(self._description, _places(node))
+
     def log_patterns(self) -> Mapping[str, str]:
         """See ``dethrone.harness.core.interfaces.Speaking``."""
         return self._description.log.patterns
@@ -288,7 +311,13 @@ class OwnSystem:
         return observable(self._description)
 
     def fault_support(self, kind: str) -> Available:
-        """All kinds but ``drift``."""
+        """All kinds but ``drift``, and of several processes those that reach them all, or name one."""
+        _, named, process = kind.partition(":")
+        if named and process not in self.processes():
+            known = ", ".join(self.processes()) or "it has only one"
+            return No(f"its nodes have no process {process!r}", f"known: {known}")
+        if kind == "descriptors" and not self._description.starting.plain:
+            return No("only a node of one process has one limit of descriptors", "remove descriptors from --faults")
         if kind == "drift":
             return No("only static Go programs bear a rate of monotonic time", "remove drift from --faults")
         return Yes()
@@ -361,6 +390,9 @@ def load(path: Path) -> OwnSystem:
     def read(name: str) -> FileRead:
         place = path.parent / name
         try:
+            if place.is_dir():
+                where = f"{path}: [node] files"
+                return FileRead(packed(place, most=FILE_MAX, where=where), executable=False, folder=True)
             if place.stat().st_size > FILE_MAX:
                 raise ConfigError(
                     f"{name} is too large for a host: over {FILE_MAX >> 20} MiB", where=f"{path}: [node] files"

@@ -86,12 +86,16 @@ def origin(point: EntryPoint) -> str:
 
 
 def load(group: str, name: str) -> Any:
-    """The object behind a name. A system may also be the path of a file that describes one."""
+    """The object behind a name. A system may also be the path of a file that describes one, a fault of one process
+    (``kill:sentinel``)."""
     if group == SYSTEMS and is_file(name):
         return load(SYSTEM_FILES, Path(name).suffix.removeprefix("."))(Path(name))
     if name in plugged(group):
         return plugged(group)[name]
     known = names(group)
+    base, colon, process = name.partition(":")
+    if group == FAULTS and colon and base in known:
+        return _of_process(base, process)
     if name not in known:
         raise unknown_name(_KINDS.get(group, group), name, known)
     try:
@@ -103,6 +107,15 @@ def load(group: str, name: str) -> Any:
             cause=of_import(error) or "a missing dependency, or another folder that Python finds before it",
             next_step="install its version for this one, or run from another directory",
         ) from error
+
+
+def _of_process(base: str, process: str) -> Any:
+    of_process = getattr(load(FAULTS, base), "of_process", None)
+    if of_process is None:
+        raise ConfigError(
+            f"the fault {base!r} hits all processes of a node, not {process!r} alone", next_step=f"write {base}"
+        )
+    return of_process(process)
 
 
 def plug(group: str, code: str) -> str:

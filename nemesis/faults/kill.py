@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dethrone.harness.core.interfaces import FaultTraits, Shown
-from dethrone.nemesis.faults.processes import ProcessFault
+from dethrone.nemesis.faults.one_process import Divisible
 
 KILLED = (
     Shown("leader-killed", "leader", "kill the leader"),
     Shown("follower-killed", "follower", "kill a follower"),
 )
 
-FAULT = ProcessFault(
+FAULT = Divisible(
     kind="kill",
     line="kill -9 the node process, start it again when the fault ends",
     signal="SIGKILL",

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dethrone.harness.core.interfaces import FaultTraits, Shown
-from dethrone.nemesis.faults.processes import ProcessFault
+from dethrone.nemesis.faults.one_process import Divisible
 
-FAULT = ProcessFault(
+FAULT = Divisible(
     kind="pause",
     line="SIGSTOP the node process, SIGCONT when the fault ends",
     signal=None,

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dethrone.harness.core.interfaces import FaultTraits, Shown
-from dethrone.nemesis.faults.processes import ProcessFault
+from dethrone.nemesis.faults.one_process import Divisible
 
-FAULT = ProcessFault(
+FAULT = Divisible(
     kind="restart",
     line="kill -9 the node process and start it again at once",
     signal="SIGKILL",

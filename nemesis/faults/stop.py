@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dethrone.harness.core.interfaces import FaultTraits
 from dethrone.nemesis.faults.kill import KILLED
-from dethrone.nemesis.faults.processes import ProcessFault
+from dethrone.nemesis.faults.one_process import Divisible
 
-FAULT = ProcessFault(
+FAULT = Divisible(
     kind="stop",
     line="SIGTERM the node process, start it again when the fault ends",
     signal="SIGTERM",

@@ -229,6 +229,7 @@ def clean_start(raw: Any) -> dict[str, Any]:
         "limits": texts_of(raw.get("limits") or [], "limits"),
         "fatal": [text for text in fatal if text],
         "fatal_path": raw.get("fatal_path"),
+        "fatal_more": texts_of(raw.get("fatal_more") or [], "fatal_more"),
         "watches": _clean_watches(raw.get("watches") or []),
         "noise_max_ns": integer_of(raw, "noise_max_ns", low=0, high=3600 * SECOND) or STARVED_NS,
     }

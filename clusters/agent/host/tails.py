@@ -120,27 +120,22 @@ class Tails:
 
 
 class FatalSearch:
-    """Searches the node's output for fatal texts, a bounded amount at a time. Thread-safe."""
+    """Searches what a node writes for fatal texts, a bounded amount at a time. Thread-safe."""
 
     def __init__(self, news: News) -> None:
         self._news = news
         self._lock = threading.Lock()
-        self._path = ""
+        self._logs: dict[str, FatalLog] = {}
         self._texts: list[bytes] = []
-        self._place = 0
-        self._rest = b""
         self._hits = 0
-        self._looked_ns = now_ns()
         self._started = False
         self.incarnation: Callable[[], int] = lambda: 0
 
-    def follow(self, path: str, texts: Sequence[str]) -> None:
-        """Search what is appended to this file, which need not exist yet. Without texts, search nothing."""
+    def follow(self, paths: Sequence[str], texts: Sequence[str]) -> None:
+        """Search what is appended to these files, which need not exist yet. Without texts, search nothing."""
         with self._lock:
             self._texts = [text.encode() for text in texts]
-            if path != self._path:
-                self._path, self._rest = path, b""
-                self._place = file_size(path)
+            self._logs = {path: self._logs.get(path) or FatalLog(path) for path in paths}
             if self._texts and not self._started:
                 self._started = True
                 threading.Thread(target=self._watch, name="fatal-lines", daemon=True).start()
@@ -151,30 +146,16 @@ class FatalSearch:
             self.pump()
 
     def pump(self) -> None:
-        """Search the new part of the file."""
-        with self._lock, contextlib.suppress(OSError):
-            if self._texts and self._hits < FATAL_MAX:
-                self._search()
+        """Search the new parts of the files."""
+        with self._lock:
+            for log in self._logs.values() if self._texts and self._hits < FATAL_MAX else ():
+                with contextlib.suppress(OSError):
+                    self._search(log)
 
-    def _search(self) -> None:
-        lo, self._looked_ns = self._looked_ns, now_ns()
-        size = file_size(self._path)
-        if size < self._place:
-            self._place, self._rest = 0, b""
-        if size == self._place:
-            return
-        if size - self._place > FATAL_LAG_MAX:
-            skipped, self._place = size - FATAL_LAG_MAX - self._place, size - FATAL_LAG_MAX
-            self._rest = b""
+    def _search(self, log: FatalLog) -> None:
+        lo, whole, skipped = log.news()
+        if skipped:
             self._news.noise("log-skipped", lo, now_ns(), 0, bytes=skipped)
-        with open(self._path, "rb") as file:  # noqa: PTH123
-            file.seek(self._place)
-            data = file.read(size - self._place)
-        self._place += len(data)
-        whole, newline, rest = (self._rest + data).rpartition(b"\n")
-        if len(rest) > FATAL_REST_MAX:
-            whole, rest = whole + newline + rest, b""
-        self._rest = rest
         for text in self._texts:
             at = whole.find(text)
             while at >= 0 and self._hits < FATAL_MAX:
@@ -185,6 +166,37 @@ class FatalSearch:
                 self._news.add("fatal", lo, now_ns(), found)
                 self._hits += 1
                 at = whole.find(text, end) if end >= 0 else -1
+
+
+class FatalLog:
+    """A file, and how far it was searched; what stands in it at first is not."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._place = file_size(path)
+        self._rest = b""
+        self._looked_ns = now_ns()
+
+    def news(self) -> tuple[int, bytes, int]:
+        """Since when it was not looked at, its new whole lines, and how many bytes are skipped. Raises OSError."""
+        lo, self._looked_ns = self._looked_ns, now_ns()
+        size, skipped = file_size(self._path), 0
+        if size < self._place:
+            self._place, self._rest = 0, b""
+        if size == self._place:
+            return lo, b"", 0
+        if size - self._place > FATAL_LAG_MAX:
+            skipped, self._place = size - FATAL_LAG_MAX - self._place, size - FATAL_LAG_MAX
+            self._rest = b""
+        with open(self._path, "rb") as file:  # noqa: PTH123
+            file.seek(self._place)
+            data = file.read(size - self._place)
+        self._place += len(data)
+        whole, newline, rest = (self._rest + data).rpartition(b"\n")
+        if len(rest) > FATAL_REST_MAX:
+            whole, rest = whole + newline + rest, b""
+        self._rest = rest
+        return lo, whole, skipped
 
 
 def file_size(path: str) -> int:

@@ -327,7 +327,7 @@ class Host:
         self.canary.watch_disk(spec["data_dir"] if self._below is None else f"/proc/self/fd/{self._below}")
         self.node.fatal = self.fatal
         self.fatal.incarnation = lambda: self.node.incarnation
-        self.fatal.follow(spec["fatal_path"] or spec["log_path"], spec["fatal"])
+        self.fatal.follow([spec["fatal_path"] or spec["log_path"], *spec["fatal_more"]], spec["fatal"])
         self.lookout.incarnation = lambda: self.node.incarnation
         self.lookout.begin(spec, name, peers, self.probes.port)
         self.canary.disk_known.wait(FIRST_SYNC_LIMIT_S)

@@ -68,7 +68,7 @@ class NodeStart(msgspec.Struct, frozen=True, kw_only=True):
     ``clock_socket``: a unix socket where the process reports its own clocks (``{"mono_ns", "wall_ns"}``), or None.
     The directories of ``data_dir``, ``log_path`` and ``run_dir`` become the node's own.
     ``fatal``: plain texts; a line that contains one is reported. They are looked for in ``fatal_path``, or in the
-    node's output where that is None.
+    node's output where that is None, and in ``fatal_more``.
     ``watches``: what the agent looks for all the time and reports as ``sighted``.
     ``noise_max_ns``: the promise's; the agent reports a thread of the node that waits for longer.
     ``fails``: the node's data directory is served by a helper that can make it fail and lose power.
@@ -86,6 +86,7 @@ class NodeStart(msgspec.Struct, frozen=True, kw_only=True):
     run_dir: str | None = None
     fatal: tuple[str, ...] = ()
     fatal_path: str | None = None
+    fatal_more: tuple[str, ...] = ()
     watches: tuple[Watch, ...] = ()
     noise_max_ns: Ns = NOISE_MAX_NS
     keeps_copies: bool = False

@@ -99,7 +99,18 @@ def traits_of(fault: Any) -> FaultTraits:
 def declared(kind: str) -> FaultTraits:
     """What the kind of this name declares; the cautious default if it is not installed."""
     filed = registry.plugged(registry.FAULTS)
+    if kind not in filed and ":" in kind:
+        return _declared_of_process(kind)
     return traits_of(filed[kind]) if kind in filed else declarations().get(kind, UNDECLARED)
+
+
+@functools.lru_cache(maxsize=64)
+def _declared_of_process(kind: str) -> FaultTraits:
+    """Of ``kill:sentinel``; asked for each event, as below."""
+    try:
+        return traits_of(registry.load(registry.FAULTS, kind))
+    except ConfigError:
+        return UNDECLARED
 
 
 def declarations() -> Mapping[str, FaultTraits]:

@@ -283,6 +283,17 @@ class Speaking(Protocol):
 
 
 @runtime_checkable
+class Composed(Protocol):
+    """A system whose nodes may be several processes each. What hits a node hits all of them; ``KIND:PROCESS`` one."""
+
+    def processes(self) -> tuple[str, ...]:
+        """Their names, in starting order; empty: a node is one process."""
+
+    def logs(self, node: NodeSpec) -> tuple[str, ...]:
+        """Where on the host their output is, besides the node's."""
+
+
+@runtime_checkable
 class Secretive(Protocol):
     """A system that marks knobs as secret, besides those whose names say so."""
 
@@ -349,6 +360,12 @@ class Described(Protocol):
 
     def explain(self, node: NodeSpec, body: bytes) -> Sequence[tuple[str, Available]]:
         """A status answer field by field: ``term = 3``, or what was looked for and not found."""
+
+    def started(self) -> tuple[str, ...]:
+        """What a node gets and how it starts, step by step, where there is more to it than one command."""
+
+    def programs(self, node: NodeSpec) -> Sequence[tuple[str, str]]:
+        """The key of the file and the program, for each program that must be on the node's host by itself."""
 
     def told(self) -> tuple[str, ...]:
         """The names of the trace lines that the file says the nodes print."""

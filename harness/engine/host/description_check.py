@@ -50,6 +50,8 @@ TERM_LIMIT_NS = 2 * SECOND
 """A leading node must report its term within this."""
 SETTLE_NS = 1 * SECOND
 LOG_BYTES = 1500
+FIND = 'PATH="$PATH:/usr/local/sbin:/usr/sbin:/sbin"; command -v "$1" >/dev/null'
+"""Whether a program is found on a host."""
 LINES_MAX = 3
 """At most this number of malformed lines is shown."""
 
@@ -119,6 +121,8 @@ class _Examination:
         """All steps, in order."""
         self._yes("file", f"describes {self._system.name}, for the workload {self._plan.workload.name}")
         self._version()
+        for line in self._described.started():
+            self._yes("file", line)
         for name, answer in self._described.remarks():
             if isinstance(answer, No):
                 self._open("file", f"{name} will not be judged", answer.why, answer.what_to_do)
@@ -184,6 +188,7 @@ class _Examination:
         for name, host in hosts.items():
             prepare_host(self._system, host, nodes[name])
         self._users(hosts)
+        self._programs(hosts[self._plan.nodes[0]], nodes[self._plan.nodes[0]])
         self._progress("starting")
         for name, host in hosts.items():
             try:
@@ -211,6 +216,17 @@ class _Examination:
                 "the agent verifies its rules regularly in any case"
             )
             self._open("hosts", f"{', '.join(names)}: the node cannot change the rules that cut it off", why, step)
+
+    def _programs(self, host: Host, node: NodeSpec) -> None:
+        """Whether the host has what the file executes. On a borrowed host another user may have started the node."""
+        row = self._no if self._backend.traits.lending is None else self._open
+        for key, program in self._described.programs(node):
+            code, _, _ = host.run(["/bin/sh", "-c", FIND, "sh", program], timeout_ns=ANSWER_LIMIT_NS)
+            if code == 0:
+                self._yes("hosts", f"{program} is there")
+            else:
+                step = "name its Debian package in packages of [system] for --on docker; install it for other hosts"
+                row("hosts", f"{program} is there", f"{key} executes it, and no such program is found", step)
 
     def _ports(self, host: Host, node: NodeSpec) -> None:
         for name, port in self._described.ports(node).items():

@@ -93,7 +93,8 @@ def _collect_one(
             left -= len(content)
             if len(content) == most:
                 cut.append(f"{node.name}: {path}: only the last {most >> 20} MiB were copied")
-        _mark_starts(target / "node.log", target / f"node.log{STARTS}", whole=not cut)
+        for starts in target.glob(f"*{STARTS}"):
+            _mark_starts(target / starts.name.removesuffix(STARTS), starts, whole=not cut)
         if len(paths) > FILES_MAX:
             cut.append(f"{node.name}: {len(paths) - FILES_MAX} of {len(paths)} files were not copied")
         if cut:

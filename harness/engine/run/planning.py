@@ -19,6 +19,7 @@ from dethrone.harness.core.errors import ConfigError, MissingCapability
 from dethrone.harness.core.interfaces import (
     Backend,
     Brisk,
+    Composed,
     Condition,
     Electorate,
     Enumerating,
@@ -303,6 +304,11 @@ def _settings(words: Mapping[str, str], system: System, backend: Backend) -> tup
 def _fault(system: System, backend: Backend, kind: str) -> Fault:
     """The fault of this kind. MissingCapability if this system or these hosts cannot suffer it."""
     fault: Fault = registry.load(registry.FAULTS, kind)
+    if ":" in kind and kind not in registry.plugged(registry.FAULTS) and not isinstance(system, Composed):
+        raise ConfigError(
+            f"{system.name} has one process a node, which {kind!r} cannot choose from",
+            next_step=f"write {kind.partition(':')[0]}",
+        )
     for suffered in (kind, *traits_of(fault).borne_as):
         support = system.fault_support(suffered)
         if isinstance(support, No):

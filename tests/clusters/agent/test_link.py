@@ -138,7 +138,7 @@ def test_the_search_for_fatal_lines_is_bounded_and_says_what_it_skips(tmp_path):
     search = FatalSearch(said)
     log = tmp_path / "node.log"
     log.write_bytes(b"panic: of an earlier run\n")
-    search.follow(str(log), ["panic:"])
+    search.follow([str(log)], ["panic:"])
     with log.open("ab") as file:
         file.write(b"panic: too far back\n" + b"x" * (FATAL_LAG_MAX + 10) + b"\n" + b"panic: seen\n" * 50)
     search.pump()

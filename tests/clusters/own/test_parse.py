@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dethrone.clusters.own.parse import FileRead, parse
+from dethrone.clusters.own.processes import FirstTable, ProcessTable, ReadyTable, SetupTable
 from dethrone.clusters.own.spec import LogTable, NodeTable, OpTable, ProbeTable, PromiseTable, SystemTable, TraceTable
 from dethrone.clusters.own.system import OwnSystem
 from dethrone.harness.core.errors import ConfigError
@@ -144,6 +145,7 @@ def test_the_reference_shows_a_whole_description_that_is_right():
 def test_the_reference_names_every_key():
     page = (Path(__file__).parents[3] / "docs" / "own-system.md").read_text(encoding="utf-8")
     tables = (SystemTable, NodeTable, ProbeTable, TraceTable, OpTable, PromiseTable)
+    tables += (ProcessTable, ReadyTable, FirstTable, SetupTable)
     keys = {field.name for table in tables for field in msgspec.structs.fields(table)} - {"request"}
     assert [key for key in sorted(keys) if not re.search(rf"\b{key}\b", page)] == []
 

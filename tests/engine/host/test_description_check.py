@@ -78,6 +78,9 @@ class OneHost:
     def read_file(self, path):
         return b"panic: no such flag"
 
+    def run(self, argv, *, timeout_ns):
+        return (1 if argv[-1] in self.world.lacks else 0), b"", b""
+
     def start_node(self):
         self.starts += 1
         if self.world.exits:
@@ -124,6 +127,7 @@ class World:
             self.port = free.getsockname()[1]
         self.status = {"role": "leader", "leader": "n1"}
         self.terms, self.put, self.exits, self.refuses, self.gone = [3, 3], 200, False, False, []
+        self.lacks = ()
         self.lines = ['{"dethrone": 1, "event": "elected", "term": 3}', "started"]
 
     def available(self):
@@ -181,6 +185,15 @@ def test_a_process_that_ends_at_once_is_told_with_its_last_words(world):
     assert "ended with code 2" in row.why
     assert "no such flag" in row.why
     assert len(world.gone) == 1
+
+
+def test_a_program_that_the_host_lacks_is_named_with_the_key_that_executes_it(world):
+    (program,) = [row.what.removesuffix(" is there") for row in rows(world) if row.what.endswith(" is there")]
+    world.lacks = (program,)
+    (row,) = [row for row in rows(world) if row.seen == "no"]
+    assert row.what == f"{program} is there"
+    assert "[node] command" in row.why
+    assert "packages of [system]" in row.what_to_do
 
 
 def test_a_port_that_nobody_listens_at_is_named(world):

@@ -1,0 +1,164 @@
+"""Python packages of a described system: resolved once, pinned by hash next to the description, built into wheels.
+
+    python = ["pysyncobj==0.3.14"]        # in [system]
+
+The first use writes ``FILE.lock`` next to ``FILE.toml``: every package that is needed, with the hash of what the index
+gave. From then on exactly these are used: wheels as they are, and of packages without one a wheel that is built here,
+once, and kept. Hosts get the wheels and unpack them without any network (``host/unpack``).
+
+Guarantees: pip is asked with this user's own configuration; what does not match the lock is refused; two processes that
+need the same wheels make them once. Out of scope: packages that other packages are built with, which pip chooses.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from dethrone.clusters.docker.state import locked, state_directory
+from dethrone.harness.core.errors import ConfigError
+
+LIMIT_S = 900
+WHEEL_MAX = 60 << 20
+"""Bytes of one wheel that hosts get."""
+FOR = "# for: "
+_EXACT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(\[[A-Za-z0-9._,-]+\])?==[A-Za-z0-9][A-Za-z0-9.!+_-]*")
+
+
+def check_requirements(requirements: Sequence[str], *, where: str) -> None:
+    """Raise ConfigError for one that does not name its version."""
+    for one in requirements:
+        if not _EXACT.fullmatch(one):
+            raise ConfigError(
+                f"{one!r} does not say which package in which version",
+                where=where,
+                next_step='write name==version, as in python = ["pysyncobj==0.3.14"]',
+            )
+
+
+def lock_file(description: str) -> Path:
+    """Where the pins of this description are."""
+    return Path(description).with_suffix(".lock")
+
+
+def wheels(requirements: Sequence[str], description: str) -> Mapping[str, bytes]:
+    """The file names of the wheels, with their content. ConfigError: they cannot be had, or are not the pinned ones."""
+    if not requirements:
+        return {}
+    kept = state_directory("python")
+    with locked(kept / "lock", limit_s=2 * LIMIT_S):
+        pins = _pins(requirements, description)
+        python = f"{sys.implementation.name}{sys.version_info.major}{sys.version_info.minor}"
+        digest = hashlib.blake2b(f"{python}\n{pins}".encode(), digest_size=12).hexdigest()
+        folder = kept / digest
+        if not folder.is_dir():
+            _build(pins, folder, description)
+    found = {path.name: path for path in sorted(folder.glob("*.whl"))}
+    for name, path in found.items():
+        if path.stat().st_size > WHEEL_MAX:
+            raise ConfigError(f"{name} is too large for a host: over {WHEEL_MAX >> 20} MiB", where=_key(description))
+    return {name: path.read_bytes() for name, path in found.items()}
+
+
+def pinned(description: str) -> tuple[str, ...]:
+    """``name==version`` of all that is pinned; empty: nothing is yet."""
+    try:
+        text = lock_file(description).read_text(encoding="utf-8")
+    except OSError:
+        return ()
+    return tuple(line.split()[0] for line in text.splitlines() if line and not line.startswith("#"))
+
+
+def lock_text(requirements: Sequence[str], files: Mapping[str, bytes]) -> str:
+    """The pins of what an index gave: file name → content.
+
+    >>> print(lock_text(["a==1"], {"a-1-py3-none-any.whl": b"", "b-2.0.tar.gz": b""}).replace("e3b0c44298fc1c14", "…"))
+    # What `python` of the description needs, with the hashes of what the index gave. Delete it to resolve again.
+    # for: a==1
+    a==1 --hash=sha256:…9afbf4c8996fb92427ae41e4649b934ca495991b7852b855
+    b==2.0 --hash=sha256:…9afbf4c8996fb92427ae41e4649b934ca495991b7852b855
+    <BLANKLINE>
+    """
+    lines = [
+        "# What `python` of the description needs, with the hashes of what the index gave. Delete it to resolve again.",
+        FOR + " ".join(sorted(requirements)),
+    ]
+    for name, content in sorted(files.items()):
+        package, version = name_and_version(name)
+        lines.append(f"{package}=={version} --hash=sha256:{hashlib.sha256(content).hexdigest()}")
+    return "\n".join(lines) + "\n"
+
+
+def name_and_version(file: str) -> tuple[str, str]:
+    """Of a package, by the name of its wheel or source archive.
+
+    >>> name_and_version("python_dateutil-2.9.0-py2.py3-none-any.whl"), name_and_version("zope.event-5.0.tar.gz")
+    (('python_dateutil', '2.9.0'), ('zope.event', '5.0'))
+    """
+    if file.endswith(".whl"):
+        name, version = file.split("-")[:2]
+        return name, version
+    name, _, version = re.sub(r"\.(tar\.(gz|bz2|xz)|tgz|zip)$", "", file).rpartition("-")
+    return name, version
+
+
+def _pins(requirements: Sequence[str], description: str) -> str:
+    """The lock's text, which is made if there is none for these packages."""
+    path = lock_file(description)
+    wanted = FOR + " ".join(sorted(requirements))
+    if path.is_file():
+        text = path.read_text(encoding="utf-8")
+        if wanted in text.splitlines():
+            return text
+        if not any(line.startswith(FOR) for line in text.splitlines()):
+            raise ConfigError(f"{path.name} is not ours", where=str(path), next_step="rename it, or the description")
+    with tempfile.TemporaryDirectory(prefix="dethrone-python-") as place:
+        _pip(["download", "-d", place, *requirements], description, "what the packages need cannot be resolved")
+        text = lock_text(requirements, {one.name: one.read_bytes() for one in Path(place).iterdir()})
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(
+            f"the pins of the packages cannot be written: {error.strerror}",
+            where=str(path),
+            next_step="make the folder of the description writable, or copy the description elsewhere",
+        ) from error
+    return text
+
+
+def _build(pins: str, folder: Path, description: str) -> None:
+    """The wheels in a new folder, whole or not at all."""
+    with tempfile.TemporaryDirectory(prefix="make-", dir=folder.parent) as place:
+        (Path(place) / "pins.txt").write_text(pins, encoding="utf-8")
+        made = Path(place) / "wheels"
+        words = ["wheel", "--no-deps", "--require-hashes", "-r", f"{place}/pins.txt", "-w", str(made)]
+        _pip(words, description, "the pinned packages cannot be had")
+        made.replace(folder)
+
+
+def _pip(words: Sequence[str], description: str, what: str) -> None:
+    argv = [sys.executable, "-m", "pip", "--disable-pip-version-check", words[0], "-q", *words[1:]]
+    try:
+        done = subprocess.run(argv, capture_output=True, check=False, timeout=LIMIT_S, stdin=subprocess.DEVNULL)
+        said = (done.stderr + done.stdout).decode("utf-8", "replace").strip()
+        code: int | str = done.returncode
+    except (OSError, subprocess.TimeoutExpired) as error:
+        said, code = "", str(error)
+    if code != 0:
+        lines = [line for line in said.splitlines() if line.startswith("ERROR")] or said.splitlines()[-3:]
+        raise ConfigError(
+            what,
+            where=_key(description),
+            cause="; ".join(line.strip()[:300] for line in lines[:3]) or f"pip: {code}",
+            next_step=f"check name and version, and pip's own configuration; delete {lock_file(description).name} "
+            "to pin what the index has now",
+        )
+
+
+def _key(description: str) -> str:
+    return f"{description}: [system] python"

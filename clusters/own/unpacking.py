@@ -1,0 +1,116 @@
+"""What a node gets that is unpacked on its host before it starts: directories, and an environment of Python packages.
+
+Guarantees: the same directory gives the same bytes; what is too much for a host is a ConfigError that names it. Out of
+scope: unpacking (``host/unpack``), and where wheels come from (``python_packages``).
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from dethrone.clusters.own.python_packages import lock_file, pinned, wheels
+from dethrone.clusters.own.spec import Description
+from dethrone.clusters.own.supervising import commands_in
+from dethrone.clusters.own.words import fill, words_in
+from dethrone.harness.core.errors import ConfigError
+from dethrone.harness.core.files import read_regular
+from dethrone.harness.core.interfaces import NodeSpec
+
+PROGRAM, CONFIG = "unpack.py", "unpack.json"
+FILES_MAX = 5000
+LEFT_OUT = frozenset({"__pycache__", ".git", ".hg", ".svn"})
+_SINCE = (1980, 1, 1, 0, 0, 0)
+"""The time of every packed file: the earliest that the format knows."""
+
+
+def packed(folder: Path, *, most: int, where: str) -> bytes:
+    """A directory as one archive, without what version control and Python keep in it. ConfigError, OSError."""
+    out, total, count = io.BytesIO(), 0, 0
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+        for path in sorted(folder.rglob("*")):
+            inner = path.relative_to(folder)
+            if LEFT_OUT & set(inner.parts) or not path.is_file():
+                continue
+            content = read_regular(path, most=most)
+            total, count = total + len(content), count + 1
+            if total > most or count > FILES_MAX:
+                raise ConfigError(
+                    f"the directory {folder.name} is too large for a host",
+                    where=where,
+                    cause=f"over {most >> 20} MiB, or more than {FILES_MAX} files",
+                    next_step="name the files in it that nodes need, or bring them with an image",
+                )
+            entry = zipfile.ZipInfo(str(inner), _SINCE)
+            entry.external_attr = (0o100755 if os.access(path, os.X_OK) else 0o100644) << 16
+            archive.writestr(entry, content, zipfile.ZIP_DEFLATED)
+    return out.getvalue()
+
+
+def is_needed(description: Description) -> bool:
+    """Whether anything is unpacked."""
+    return bool(description.folders or description.system.python)
+
+
+def unpacked(description: Description, node: NodeSpec, places: Mapping[str, str]) -> dict[str, bytes]:
+    """Files for a node: absolute path → content. May ask the package index. ConfigError."""
+    if not is_needed(description):
+        return {}
+    room = f"{node.run_dir}/packed"
+    out: dict[str, bytes] = {}
+    folders = []
+    for number, (place, content) in enumerate(description.folders.items()):
+        out[f"{room}/{number}.zip"] = content
+        folders.append((f"{room}/{number}.zip", fill(place, places)))
+    given = wheels(description.system.python, description.path)
+    out |= {f"{room}/{name}": content for name, content in given.items()}
+    told = {
+        "note": f"{node.run_dir}/unpacked.json",
+        "folders": folders,
+        "wheels": [f"{room}/{name}" for name in given],
+        "site": f"{node.run_dir}/python",
+    }
+    out[f"{node.run_dir}/{CONFIG}"] = json.dumps(told).encode()
+    out[f"{node.run_dir}/{PROGRAM}"] = Path(__file__).with_name("host").joinpath(PROGRAM).read_bytes()
+    return out
+
+
+def contents_of(description: Description) -> tuple[str, ...]:
+    """What nodes get besides files, in words, for ``doctor``."""
+    out = [f"the directory {place}: {_files_in(content)}" for place, content in description.folders.items()]
+    if description.system.packages:
+        out.append(f"Debian packages, where hosts are containers: {', '.join(description.system.packages)}")
+    if description.system.python:
+        pins = pinned(description.path)
+        known = f"{len(pins)} pinned in {lock_file(description.path).name}" if pins else "not pinned yet"
+        out.append(f"Python packages: {', '.join(description.system.python)} ({known})")
+    return tuple(out)
+
+
+def programs_of(description: Description, places: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Key → program, of all that hosts execute and that does not come with the node."""
+    out: dict[str, str] = {}
+    for key, words in commands_in(description):
+        program = fill(words[0], places)
+        brought = program.startswith(tuple(f"{place}/" for place in places.values())) or words_in(program)
+        bare = "/" not in program and description.system.python  # it may be one of theirs
+        if not brought and not bare:
+            out.setdefault(program, key)
+    return [(key, program) for program, key in out.items()]
+
+
+def _files_in(archive: bytes) -> str:
+    with zipfile.ZipFile(io.BytesIO(archive)) as files:
+        count = len(files.namelist())
+    return "1 file" if count == 1 else f"{count} files"
+
+
+def unpacking(description: Description, node: NodeSpec, argv: tuple[str, ...]) -> tuple[str, ...]:
+    """The command that unpacks what is to be unpacked, and then becomes ``argv``."""
+    if not is_needed(description):
+        return argv
+    return (node.python, "-S", f"{node.run_dir}/{PROGRAM}", f"{node.run_dir}/{CONFIG}", *argv)
