@@ -18,6 +18,7 @@ import msgspec
 
 from dethrone.clusters.own.answers import MISSING, at
 from dethrone.clusters.own.commands import carry_out
+from dethrone.clusters.own.headers import carried, over
 from dethrone.clusters.own.parse import Request, request_of
 from dethrone.clusters.own.spec import OpTable
 from dethrone.clusters.own.words import fill_with
@@ -38,7 +39,7 @@ class OwnClient:
         port: int,
         words: Mapping[str, Mapping[str, str]] | None = None,
     ) -> None:
-        """``words``: of each node, for commands."""
+        """``words``: of each node, for commands and headers."""
         self._addresses = {name: spec.address for name, spec in nodes.items()}
         self._words = words or {}
         self._ops = ops
@@ -57,8 +58,12 @@ class OwnClient:
             left_ns = max(1, deadline - time.monotonic_ns())
             return carry_out(f, op, words, node=target, timeout_ns=left_ns)
         request = said(request_of(op), held)
-        sent, json = request.body.encode() if request.body else None, bool(request.body)
-        answered = self._kept.ask(f, target, deadline, method=request.method, path=request.path, body=sent, json=json)
+        sent = request.body.encode() if request.body else None
+        usual = {} if sent is None else {"Content-Type": "application/json"}
+        headers = over(usual, carried(op, self._words.get(target, {})))
+        answered = self._kept.ask(
+            f, target, deadline, method=request.method, path=request.path, body=sent, headers=headers
+        )
         return answered if isinstance(answered, OpOutcome) else understand(f, op, *answered, node=target)
 
     def close(self) -> None:

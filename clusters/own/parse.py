@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from dethrone.clusters.agent.host.confinement import CAPABILITIES
+from dethrone.clusters.own.headers import check_carried
 from dethrone.clusters.own.processes import check_logs, starting
 from dethrone.clusters.own.python_packages import check_requirements
 from dethrone.clusters.own.spec import (
@@ -41,7 +42,7 @@ from dethrone.harness.core.zones import check_label
 TABLES = ("system", "node", "process", "setup", "probe", "log", "trace", "ops", "promise", "knobs")
 OPS = ("put", "get", "cas", "append", "read", "add")
 PATTERNS = ("ok_pattern", "fail_pattern", "absent_pattern", "refused_pattern")
-SHARED = ("port", "ok", "fail", "absent", "refused", *PATTERNS)
+SHARED = ("port", "ok", "fail", "absent", "refused", "headers", "auth", *PATTERNS)
 """Keys of ``[ops]`` that hold for all operations which do not say otherwise."""
 PLACES = ("run_dir", "data_dir", "log_dir")
 """Directories of a node on its host."""
@@ -128,7 +129,7 @@ def parse(text: str, *, path: str, read: Callable[[str], FileRead]) -> Descripti
     named: dict[str, str | None] = {} if trace is None else {"[trace] file": trace.file}
     named |= {} if probe.log is None else {"[probe] log": probe.log}
     check_logs(starts, named | ({"[log] file": log.file} if log.patterns else {}), path=path)
-    ops, port = _ops(tables.get("ops", {}), node, where=f"{path}: [ops]")
+    ops, port = _ops(tables.get("ops", {}), node, knobs, where=f"{path}: [ops]")
     files = {place: read(name) for place, name in node.files.items()}
     for place in (place for place, file in files.items() if file.folder and place.startswith("/")):
         raise ConfigError(
@@ -258,6 +259,9 @@ def _probe(probe: ProbeTable, node: NodeTable, knobs: Mapping[str, str], *, wher
         port_of(probe.port, node, where=where)
     elif probe.port is not None:
         raise ConfigError(f"a probe by {way} has no port", where=where)
+    elif probe.headers or probe.auth is not None:
+        raise ConfigError(f"a probe by {way} has no headers", where=where)
+    check_carried(probe, ports=node.ports, knobs=knobs, secrets=node.secrets, where=where)
     if way == "log":
         return _log_probe(probe, where=where)
     if probe.became:
@@ -371,7 +375,9 @@ def _trace(trace: TraceTable, *, where: str) -> TraceTable:
     return trace
 
 
-def _ops(raw: Mapping[str, Any], node: NodeTable, *, where: str) -> tuple[dict[str, OpTable], str]:
+def _ops(
+    raw: Mapping[str, Any], node: NodeTable, knobs: Mapping[str, str], *, where: str
+) -> tuple[dict[str, OpTable], str]:
     known = (*OPS, *SHARED)
     for key in raw:
         if key not in known:
@@ -386,7 +392,10 @@ def _ops(raw: Mapping[str, Any], node: NodeTable, *, where: str) -> tuple[dict[s
         if not isinstance(table, dict):
             raise ConfigError(f"{name} is no request", where=where, next_step='write it like "PUT /kv/{key} {value}"')
         op = read_table(OpTable, {**shared, **table}, where=f"{where} {name}")
+        check_carried(op, ports=node.ports, knobs=knobs, secrets=node.secrets, where=f"{where} {name}")
         if op.command is not None:
+            if "headers" in table or "auth" in table:
+                raise ConfigError("a command has no headers", where=f"{where} {name}")
             _command_op(op, name, node, where=f"{where} {name}")
         elif _METHOD.fullmatch(op.request) is None:
             raise ConfigError(

@@ -10,6 +10,7 @@ from typing import Literal
 
 import msgspec
 
+from dethrone.clusters.own.headers import AuthTable
 from dethrone.clusters.own.processes import Starting
 from dethrone.clusters.own.table import Table, Words
 
@@ -62,7 +63,8 @@ class ProbeTable(Table, frozen=True, kw_only=True):
     """``[probe]``: how a node is asked what it is. One of ``http``, ``metrics``, ``command`` and ``log``.
 
     The fields are places in the answer: a path into JSON, a metric, a named group of ``pattern``. ``member_id``: what
-    the answer calls a node. ``atomic``: role, term and leader are of one moment.
+    the answer calls a node. ``atomic``: role, term and leader are of one moment. ``headers``, ``auth``: of
+    an HTTP request.
     """
 
     http: str | None = None
@@ -85,6 +87,8 @@ class ProbeTable(Table, frozen=True, kw_only=True):
     incarnation: str | None = None
     atomic: bool = False
     every: str = "80ms"
+    headers: Mapping[str, str] = {}
+    auth: AuthTable | None = None
 
 
 class LogTable(Table, frozen=True, kw_only=True):
@@ -135,6 +139,8 @@ class OpTable(Table, frozen=True, kw_only=True):
     fail: tuple[int, ...] = (421,)
     absent: tuple[int, ...] = ()
     refused: tuple[int, ...] = ()
+    headers: Mapping[str, str] = {}
+    auth: AuthTable | None = None
 
 
 class PromiseTable(Table, frozen=True, kw_only=True):
