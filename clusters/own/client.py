@@ -1,4 +1,4 @@
-"""A client of a described system: one kept HTTP connection per node, one request or command per operation.
+"""A client of a described system: one kept connection per node, one request or command per operation.
 
 What a request says and how an answer is understood stands in ``[ops]``. Words in the path are percent-encoded; words
 in the body are JSON. Guarantees: a request is sent once; an answer that the description does not name leaves a changing
@@ -20,6 +20,7 @@ from dethrone.clusters.own.answers import MISSING, at
 from dethrone.clusters.own.commands import carry_out
 from dethrone.clusters.own.headers import carried, over
 from dethrone.clusters.own.parse import Request, request_of
+from dethrone.clusters.own.redis_client import RedisClient
 from dethrone.clusters.own.spec import OpTable
 from dethrone.clusters.own.words import fill_with
 from dethrone.clusters.systems.kept_http import KeptHttp
@@ -44,6 +45,7 @@ class OwnClient:
         self._words = words or {}
         self._ops = ops
         self._kept = KeptHttp(self._addresses, port)
+        self._redis = RedisClient(self._addresses, port)
 
     def invoke(self, f: str, value: Any, *, target: str, timeout_ns: Ns) -> OpOutcome:
         """Carry out one operation at the node ``target``."""
@@ -57,6 +59,10 @@ class OwnClient:
             words = {**self._words.get(target, {}), **{name: _plain(one) for name, one in held.items()}}
             left_ns = max(1, deadline - time.monotonic_ns())
             return carry_out(f, op, words, node=target, timeout_ns=left_ns)
+        if op.redis:
+            plain = {name: _plain(one) for name, one in held.items()}
+            words = self._words.get(target, {})
+            return self._redis.carry_out(f, op, plain, words, node=target, deadline=deadline)
         request = said(request_of(op), held)
         sent = request.body.encode() if request.body else None
         usual = {} if sent is None else {"Content-Type": "application/json"}
@@ -69,6 +75,7 @@ class OwnClient:
     def close(self) -> None:
         """Drop all connections."""
         self._kept.close()
+        self._redis.close()
 
 
 def words_for(f: str, value: Any) -> Mapping[str, Any] | None:

@@ -42,7 +42,7 @@ from dethrone.harness.core.zones import check_label
 TABLES = ("system", "node", "process", "setup", "probe", "log", "trace", "ops", "promise", "knobs")
 OPS = ("put", "get", "cas", "append", "read", "add")
 PATTERNS = ("ok_pattern", "fail_pattern", "absent_pattern", "refused_pattern")
-SHARED = ("port", "ok", "fail", "absent", "refused", "headers", "auth", *PATTERNS)
+SHARED = ("port", "protocol", "ok", "fail", "absent", "refused", "headers", "auth", *PATTERNS)
 """Keys of ``[ops]`` that hold for all operations which do not say otherwise."""
 PLACES = ("run_dir", "data_dir", "log_dir")
 """Directories of a node on its host."""
@@ -385,10 +385,14 @@ def _ops(
     asked = {name: raw[name] for name in OPS if name in raw}
     if not asked:
         return {}, ""
-    shared = {name: raw[name] for name in SHARED if name in raw and name != "port"}
+    shared = {name: raw[name] for name in SHARED if name in raw and name not in {"port", "protocol"}}
+    protocol = raw.get("protocol", "http")
+    if protocol not in {"http", "redis"}:
+        raise placed(unknown_name("protocol", str(protocol), ("http", "redis")), where)
     out = {}
     for name, given in asked.items():
         table = {"request": given} if isinstance(given, str) else given
+        table = {"redis": given} if isinstance(given, list) else table
         if not isinstance(table, dict):
             raise ConfigError(f"{name} is no request", where=where, next_step='write it like "PUT /kv/{key} {value}"')
         op = read_table(OpTable, {**shared, **table}, where=f"{where} {name}")
@@ -397,6 +401,11 @@ def _ops(
             if "headers" in table or "auth" in table:
                 raise ConfigError("a command has no headers", where=f"{where} {name}")
             _command_op(op, name, node, where=f"{where} {name}")
+        elif protocol == "redis" or op.redis:
+            if "auth" in table:
+                step = "write auth next to the operations"
+                raise ConfigError("one connection has one user", where=f"{where} {name}", next_step=step)
+            _redis_op(op, name, protocol, where=f"{where} {name}")
         elif _METHOD.fullmatch(op.request) is None:
             raise ConfigError(
                 f"{op.request!r} is no request",
@@ -410,10 +419,23 @@ def _ops(
     return out, port_of(raw.get("port"), node, where=where)
 
 
+def _redis_op(op: OpTable, name: str, protocol: object, *, where: str) -> None:
+    """ConfigError for an operation that is no Redis command."""
+    if protocol != "redis" or op.request or op.headers or not op.redis or not op.redis[0]:
+        cause = "" if protocol == "redis" else 'Redis commands need protocol = "redis" in [ops]'
+        step = 'write the words of one command, without headers: ["SET", "{key}", "{value}"]'
+        raise ConfigError(f"{name} is no Redis command", where=where, cause=cause, next_step=step)
+    check_words(op.redis, OP_WORDS[name], where=where)
+    try:
+        re.compile(op.fail_pattern or "")
+    except re.error as error:
+        raise ConfigError(f"fail_pattern is no regular expression: {error}", where=where) from error
+
+
 def _command_op(op: OpTable, name: str, node: NodeTable, *, where: str) -> None:
     """ConfigError for an operation by a command that cannot be carried out, or not be understood."""
-    if op.request:
-        raise ConfigError("both request and command", where=where, next_step="keep one of them")
+    if op.request or op.redis:
+        raise ConfigError("both a request and a command", where=where, next_step="keep one of them")
     words = (*OP_WORDS[name], "name", "number", "address", *node.ports)
     check_words(split(op.command or "", where=where), words, where=where)
     for key in PATTERNS:

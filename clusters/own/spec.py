@@ -121,7 +121,7 @@ class OpTable(Table, frozen=True, kw_only=True):
     """One client operation, over HTTP or by a command. ``request``: ``METHOD /path body``, with ``{key}``, ``{value}``,
     ``{old}``. ``command``: the same words and those of its node, run at the client; its ``…_pattern`` are regular
     expressions that its output must match to mean what they are called; of ``ok_pattern`` the group ``value`` is the
-    result.
+    result. ``redis``: the words of a Redis command; ``fail_pattern`` is then of an error's text.
 
     ``ok``: answers that mean done; ``fail``: certainly not done, ever; ``absent``: there is nothing at that key;
     ``refused``: of a cas, the register held something else. Every other answer is doubt. ``value``: where the answer
@@ -130,6 +130,7 @@ class OpTable(Table, frozen=True, kw_only=True):
 
     request: str = ""
     command: Words | None = None
+    redis: tuple[str, ...] = ()
     ok_pattern: str | None = None
     fail_pattern: str | None = None
     absent_pattern: str | None = None
