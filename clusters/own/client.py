@@ -61,8 +61,7 @@ class OwnClient:
             return carry_out(f, op, words, node=target, timeout_ns=left_ns)
         if op.redis:
             plain = {name: _plain(one) for name, one in held.items()}
-            words = self._words.get(target, {})
-            return self._redis.carry_out(f, op, plain, words, node=target, deadline=deadline)
+            return self._redis.carry_out(f, op, plain, self._words.get(target, {}), node=target, deadline=deadline)
         request = said(request_of(op), held)
         sent = request.body.encode() if request.body else None
         usual = {} if sent is None else {"Content-Type": "application/json"}

@@ -2,8 +2,8 @@
 
     auth = { user = "root", password = "{root_password}" }
 
-Guarantees: a secret stands in no description: a password, and a header that authorises, is a knob whose value is hidden
-everywhere else; a value cannot end its line and so smuggle in another header; no error shows a value of a knob. Pure.
+Guarantees: a password, and a header that authorises, must name a knob whose value is hidden everywhere else; a
+value cannot end its line and so smuggle in another header; no error shows a value of a knob. Pure.
 Out of scope: ways of signing in that take a request of their own, and TLS.
 """
 

@@ -68,7 +68,7 @@ class RedisClient:
         if known is not None:
             if not select.select([known], [], [], 0)[0]:
                 return known
-            self._drop(node)  # the other end hung up, or said what nobody asked for
+            self._drop(node)  # the other end hung up, or sent bytes without a request
         patience = min(deadline - time.monotonic_ns(), CONNECT_LIMIT_NS)
         if patience <= 0:
             raise TimeoutError
@@ -96,7 +96,7 @@ class RedisClient:
         sock.sendall(request(command))
         reader = Reader(more)
         reply = reader.reply()
-        if reader.rest():  # whatever follows must not be taken for the next answer
+        if reader.rest():  # bytes behind it must not be taken for the next answer
             self._drop(node)
         return reply
 

@@ -2,7 +2,7 @@
 
 Guarantees: pure but for ``more``, which fetches bytes; an answer that is malformed, nested deeper than ``DEPTH_MAX`` or
 larger than its limits raises ``BadAnswerError``, never anything else of its own; each byte is read once. Out of scope:
-RESP 3 (nobody says HELLO here), pushed messages, transactions.
+RESP 3 (which needs a HELLO), pushed messages, transactions.
 
 Source: Redis serialization protocol specification.
 """
@@ -60,7 +60,7 @@ class Reader:
         return self._value(0)
 
     def rest(self) -> bool:
-        """Whether there are bytes behind it, which nobody asked for."""
+        """Whether there are bytes behind it that no request asked for."""
         return self._at < len(self._held)
 
     def _value(self, depth: int) -> Reply:

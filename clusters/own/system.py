@@ -19,7 +19,7 @@ from typing import Any
 
 from dethrone.clusters.own.answers import explain, reading
 from dethrone.clusters.own.client import OwnClient
-from dethrone.clusters.own.headers import carried, check_values, over
+from dethrone.clusters.own.headers import Carrying, carried, check_values, over
 from dethrone.clusters.own.parse import BESIDE_PORT, FileRead, memory_bytes, parse, split
 from dethrone.clusters.own.promise import exempt, observable, promise_of, told_events
 from dethrone.clusters.own.spec import Description
@@ -93,7 +93,7 @@ class OwnSystem:
             if name not in known:
                 raise registry.unknown_name(f"knob of {self.name}:", name, known)
         chosen = {**known, **settings}
-        asking = (self._description.probe, *self._description.ops.values())
+        asking: tuple[Carrying, ...] = (self._description.probe, *self._description.ops.values())
         check_values(asking, chosen, where=f"the knobs of {self.name}")
         return chosen
 
