@@ -1,4 +1,4 @@
-"""A client of a described system: one kept HTTP connection per node, one request or command per operation.
+"""A client of a described system: one kept connection per node, one request or command per operation.
 
 What a request says and how an answer is understood stands in ``[ops]``. Words in the path are percent-encoded; words
 in the body are JSON. Guarantees: a request is sent once; an answer that the description does not name leaves a changing
@@ -18,7 +18,9 @@ import msgspec
 
 from dethrone.clusters.own.answers import MISSING, at
 from dethrone.clusters.own.commands import carry_out
+from dethrone.clusters.own.headers import carried, over
 from dethrone.clusters.own.parse import Request, request_of
+from dethrone.clusters.own.redis_client import RedisClient
 from dethrone.clusters.own.spec import OpTable
 from dethrone.clusters.own.words import fill_with
 from dethrone.clusters.systems.kept_http import KeptHttp
@@ -38,11 +40,12 @@ class OwnClient:
         port: int,
         words: Mapping[str, Mapping[str, str]] | None = None,
     ) -> None:
-        """``words``: of each node, for commands."""
+        """``words``: of each node, for commands and headers."""
         self._addresses = {name: spec.address for name, spec in nodes.items()}
         self._words = words or {}
         self._ops = ops
         self._kept = KeptHttp(self._addresses, port)
+        self._redis = RedisClient(self._addresses, port)
 
     def invoke(self, f: str, value: Any, *, target: str, timeout_ns: Ns) -> OpOutcome:
         """Carry out one operation at the node ``target``."""
@@ -56,14 +59,22 @@ class OwnClient:
             words = {**self._words.get(target, {}), **{name: _plain(one) for name, one in held.items()}}
             left_ns = max(1, deadline - time.monotonic_ns())
             return carry_out(f, op, words, node=target, timeout_ns=left_ns)
+        if op.redis:
+            plain = {name: _plain(one) for name, one in held.items()}
+            return self._redis.carry_out(f, op, plain, self._words.get(target, {}), node=target, deadline=deadline)
         request = said(request_of(op), held)
-        sent, json = request.body.encode() if request.body else None, bool(request.body)
-        answered = self._kept.ask(f, target, deadline, method=request.method, path=request.path, body=sent, json=json)
+        sent = request.body.encode() if request.body else None
+        usual = {} if sent is None else {"Content-Type": "application/json"}
+        headers = over(usual, carried(op, self._words.get(target, {})))
+        answered = self._kept.ask(
+            f, target, deadline, method=request.method, path=request.path, body=sent, headers=headers
+        )
         return answered if isinstance(answered, OpOutcome) else understand(f, op, *answered, node=target)
 
     def close(self) -> None:
         """Drop all connections."""
         self._kept.close()
+        self._redis.close()
 
 
 def words_for(f: str, value: Any) -> Mapping[str, Any] | None:

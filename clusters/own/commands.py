@@ -69,14 +69,14 @@ def understand(f: str, op: OpTable, code: int, output: str, *, node: str) -> OpO
             status="ok", value={name: int(word) for name, word in place.items()} if told else None, node=node
         )
     value = (groups.get("value") if "value" in groups else output) or ""
-    return OpOutcome(status="ok", value=_several(value) if f == "read" else _single(value.strip()), node=node)
+    return OpOutcome(status="ok", value=_several(value) if f == "read" else single(value.strip()), node=node)
 
 
 def _says(pattern: str | None, output: str) -> bool:
     return pattern is not None and re.search(pattern, output, re.MULTILINE) is not None
 
 
-def _single(word: str) -> Any:
+def single(word: str) -> Any:
     """A number as such, anything else as the text that it is; without a JSON string's quotes."""
     try:
         value = json.loads(word)
@@ -93,7 +93,7 @@ def _several(text: str) -> list[Any]:
         values = None
     if isinstance(values, list) and all(type(one) in (int, str) for one in values):
         return values
-    return [_single(word) for word in re.split(r"[\s,]+", text) if word]
+    return [single(word) for word in re.split(r"[\s,]+", text) if word]
 
 
 def _shown(output: str) -> str:

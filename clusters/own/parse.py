@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from dethrone.clusters.agent.host.confinement import CAPABILITIES
+from dethrone.clusters.own.headers import check_carried
 from dethrone.clusters.own.processes import check_logs, starting
 from dethrone.clusters.own.python_packages import check_requirements
 from dethrone.clusters.own.spec import (
@@ -41,7 +42,7 @@ from dethrone.harness.core.zones import check_label
 TABLES = ("system", "node", "process", "setup", "probe", "log", "trace", "ops", "promise", "knobs")
 OPS = ("put", "get", "cas", "append", "read", "add")
 PATTERNS = ("ok_pattern", "fail_pattern", "absent_pattern", "refused_pattern")
-SHARED = ("port", "ok", "fail", "absent", "refused", *PATTERNS)
+SHARED = ("port", "protocol", "ok", "fail", "absent", "refused", "headers", "auth", *PATTERNS)
 """Keys of ``[ops]`` that hold for all operations which do not say otherwise."""
 PLACES = ("run_dir", "data_dir", "log_dir")
 """Directories of a node on its host."""
@@ -128,7 +129,7 @@ def parse(text: str, *, path: str, read: Callable[[str], FileRead]) -> Descripti
     named: dict[str, str | None] = {} if trace is None else {"[trace] file": trace.file}
     named |= {} if probe.log is None else {"[probe] log": probe.log}
     check_logs(starts, named | ({"[log] file": log.file} if log.patterns else {}), path=path)
-    ops, port = _ops(tables.get("ops", {}), node, where=f"{path}: [ops]")
+    ops, port = _ops(tables.get("ops", {}), node, knobs, where=f"{path}: [ops]")
     files = {place: read(name) for place, name in node.files.items()}
     for place in (place for place, file in files.items() if file.folder and place.startswith("/")):
         raise ConfigError(
@@ -258,6 +259,9 @@ def _probe(probe: ProbeTable, node: NodeTable, knobs: Mapping[str, str], *, wher
         port_of(probe.port, node, where=where)
     elif probe.port is not None:
         raise ConfigError(f"a probe by {way} has no port", where=where)
+    elif probe.headers or probe.auth is not None:
+        raise ConfigError(f"a probe by {way} has no headers", where=where)
+    check_carried(probe, ports=node.ports, knobs=knobs, secrets=node.secrets, where=where)
     if way == "log":
         return _log_probe(probe, where=where)
     if probe.became:
@@ -371,7 +375,9 @@ def _trace(trace: TraceTable, *, where: str) -> TraceTable:
     return trace
 
 
-def _ops(raw: Mapping[str, Any], node: NodeTable, *, where: str) -> tuple[dict[str, OpTable], str]:
+def _ops(
+    raw: Mapping[str, Any], node: NodeTable, knobs: Mapping[str, str], *, where: str
+) -> tuple[dict[str, OpTable], str]:
     known = (*OPS, *SHARED)
     for key in raw:
         if key not in known:
@@ -379,15 +385,27 @@ def _ops(raw: Mapping[str, Any], node: NodeTable, *, where: str) -> tuple[dict[s
     asked = {name: raw[name] for name in OPS if name in raw}
     if not asked:
         return {}, ""
-    shared = {name: raw[name] for name in SHARED if name in raw and name != "port"}
+    shared = {name: raw[name] for name in SHARED if name in raw and name not in {"port", "protocol"}}
+    protocol = raw.get("protocol", "http")
+    if protocol not in {"http", "redis"}:
+        raise placed(unknown_name("protocol", str(protocol), ("http", "redis")), where)
     out = {}
     for name, given in asked.items():
         table = {"request": given} if isinstance(given, str) else given
+        table = {"redis": given} if isinstance(given, list) else table
         if not isinstance(table, dict):
             raise ConfigError(f"{name} is no request", where=where, next_step='write it like "PUT /kv/{key} {value}"')
         op = read_table(OpTable, {**shared, **table}, where=f"{where} {name}")
+        check_carried(op, ports=node.ports, knobs=knobs, secrets=node.secrets, where=f"{where} {name}")
         if op.command is not None:
+            if "headers" in table or "auth" in table:
+                raise ConfigError("a command has no headers", where=f"{where} {name}")
             _command_op(op, name, node, where=f"{where} {name}")
+        elif protocol == "redis" or op.redis:
+            if "auth" in table:
+                step = "write auth next to the operations"
+                raise ConfigError("one connection has one user", where=f"{where} {name}", next_step=step)
+            _redis_op(op, name, protocol, where=f"{where} {name}")
         elif _METHOD.fullmatch(op.request) is None:
             raise ConfigError(
                 f"{op.request!r} is no request",
@@ -401,10 +419,23 @@ def _ops(raw: Mapping[str, Any], node: NodeTable, *, where: str) -> tuple[dict[s
     return out, port_of(raw.get("port"), node, where=where)
 
 
+def _redis_op(op: OpTable, name: str, protocol: object, *, where: str) -> None:
+    """ConfigError for an operation that is no Redis command."""
+    if protocol != "redis" or op.request or op.headers or not op.redis or not op.redis[0]:
+        cause = "" if protocol == "redis" else 'Redis commands need protocol = "redis" in [ops]'
+        step = 'write the words of one command, without headers: ["SET", "{key}", "{value}"]'
+        raise ConfigError(f"{name} is no Redis command", where=where, cause=cause, next_step=step)
+    check_words(op.redis, OP_WORDS[name], where=where)
+    try:
+        re.compile(op.fail_pattern or "")
+    except re.error as error:
+        raise ConfigError(f"fail_pattern is no regular expression: {error}", where=where) from error
+
+
 def _command_op(op: OpTable, name: str, node: NodeTable, *, where: str) -> None:
     """ConfigError for an operation by a command that cannot be carried out, or not be understood."""
-    if op.request:
-        raise ConfigError("both request and command", where=where, next_step="keep one of them")
+    if op.request or op.redis:
+        raise ConfigError("both a request and a command", where=where, next_step="keep one of them")
     words = (*OP_WORDS[name], "name", "number", "address", *node.ports)
     check_words(split(op.command or "", where=where), words, where=where)
     for key in PATTERNS:

@@ -10,6 +10,7 @@ from typing import Literal
 
 import msgspec
 
+from dethrone.clusters.own.headers import AuthTable
 from dethrone.clusters.own.processes import Starting
 from dethrone.clusters.own.table import Table, Words
 
@@ -62,7 +63,8 @@ class ProbeTable(Table, frozen=True, kw_only=True):
     """``[probe]``: how a node is asked what it is. One of ``http``, ``metrics``, ``command`` and ``log``.
 
     The fields are places in the answer: a path into JSON, a metric, a named group of ``pattern``. ``member_id``: what
-    the answer calls a node. ``atomic``: role, term and leader are of one moment.
+    the answer calls a node. ``atomic``: role, term and leader are of one moment. ``headers``, ``auth``: of
+    an HTTP request.
     """
 
     http: str | None = None
@@ -85,6 +87,8 @@ class ProbeTable(Table, frozen=True, kw_only=True):
     incarnation: str | None = None
     atomic: bool = False
     every: str = "80ms"
+    headers: Mapping[str, str] = {}
+    auth: AuthTable | None = None
 
 
 class LogTable(Table, frozen=True, kw_only=True):
@@ -117,7 +121,7 @@ class OpTable(Table, frozen=True, kw_only=True):
     """One client operation, over HTTP or by a command. ``request``: ``METHOD /path body``, with ``{key}``, ``{value}``,
     ``{old}``. ``command``: the same words and those of its node, run at the client; its ``…_pattern`` are regular
     expressions that its output must match to mean what they are called; of ``ok_pattern`` the group ``value`` is the
-    result.
+    result. ``redis``: the words of a Redis command; ``fail_pattern`` is then of an error's text.
 
     ``ok``: answers that mean done; ``fail``: certainly not done, ever; ``absent``: there is nothing at that key;
     ``refused``: of a cas, the register held something else. Every other answer is doubt. ``value``: where the answer
@@ -126,6 +130,7 @@ class OpTable(Table, frozen=True, kw_only=True):
 
     request: str = ""
     command: Words | None = None
+    redis: tuple[str, ...] = ()
     ok_pattern: str | None = None
     fail_pattern: str | None = None
     absent_pattern: str | None = None
@@ -135,6 +140,8 @@ class OpTable(Table, frozen=True, kw_only=True):
     fail: tuple[int, ...] = (421,)
     absent: tuple[int, ...] = ()
     refused: tuple[int, ...] = ()
+    headers: Mapping[str, str] = {}
+    auth: AuthTable | None = None
 
 
 class PromiseTable(Table, frozen=True, kw_only=True):

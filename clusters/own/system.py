@@ -19,6 +19,7 @@ from typing import Any
 
 from dethrone.clusters.own.answers import explain, reading
 from dethrone.clusters.own.client import OwnClient
+from dethrone.clusters.own.headers import Carrying, carried, check_values, over
 from dethrone.clusters.own.parse import BESIDE_PORT, FileRead, memory_bytes, parse, split
 from dethrone.clusters.own.promise import exempt, observable, promise_of, told_events
 from dethrone.clusters.own.spec import Description
@@ -92,7 +93,10 @@ class OwnSystem:
         for name in settings:
             if name not in known:
                 raise registry.unknown_name(f"knob of {self.name}:", name, known)
-        return {**known, **settings}
+        chosen = {**known, **settings}
+        asking: tuple[Carrying, ...] = (self._description.probe, *self._description.ops.values())
+        check_values(asking, chosen, where=f"the knobs of {self.name}")
+        return chosen
 
     def secret_knobs(self) -> tuple[str, ...]:
         """Those that the description marks."""
@@ -218,8 +222,9 @@ class OwnSystem:
             return StatusCall(port=BESIDE_PORT, request=bytes(4), framing="u32")
         port = self._port(probe.port)
         path = probe.http or probe.metrics
-        request = f"GET {path} HTTP/1.1\r\nHost: {node.address}:{port}\r\nAccept: */*\r\n\r\n"
-        return StatusCall(port=port, request=request.encode(), framing="http")
+        headers = over({"Accept": "*/*"}, carried(probe, self._words(node)))
+        lines = [f"GET {path} HTTP/1.1", f"Host: {node.address}:{port}", *(f"{key}: {headers[key]}" for key in headers)]
+        return StatusCall(port=port, request="\r\n".join([*lines, "", ""]).encode(), framing="http")
 
     def reading(self, node: NodeSpec, body: bytes) -> Reading | None:
         """What the answer says; None if it is nonsense."""
@@ -292,7 +297,7 @@ class OwnSystem:
         """A new client."""
         ops = self._description.ops
         port = self._description.node.ports.get(self._description.ops_port, 0)
-        words = {name: self._member(name, node) for name, node in nodes.items()}
+        words = {name: {**node.knobs, **self._member(name, node)} for name, node in nodes.items()}
         return OwnClient(nodes, ops, port=port, words=words)
 
     def operations(self) -> frozenset[str]:

@@ -90,7 +90,8 @@ class EtcdClient:
         self, f: str, path: str, body: Mapping[str, Any], target: str, deadline: Ns
     ) -> tuple[int, bytes] | OpOutcome:
         """Status and content of the answer; or how the operation ended without one."""
-        return self._kept.ask(f, target, deadline, method="POST", path=path, body=json.dumps(body), json=True)
+        usual = {"Content-Type": "application/json"}
+        return self._kept.ask(f, target, deadline, method="POST", path=path, body=json.dumps(body), headers=usual)
 
     def close(self) -> None:
         """Drop all connections."""

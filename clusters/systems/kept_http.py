@@ -58,17 +58,21 @@ class KeptHttp:
         return made
 
     def ask(
-        self, f: str, node: str, deadline: Ns, *, method: str, path: str, body: str | bytes | None, json: bool
+        self,
+        f: str,
+        node: str,
+        deadline: Ns,
+        *,
+        method: str,
+        path: str,
+        body: str | bytes | None,
+        headers: Mapping[str, str],
     ) -> tuple[int, bytes] | OpOutcome:
-        """Status and content of a node's answer to a request of the operation ``f``; or how it ended without one.
-
-        ``json``: what is sent is JSON.
-        """
+        """Status and content of a node's answer to a request of the operation ``f``; or how it ended without one."""
         try:
             line = self.connection(node, deadline)
         except OSError as error:
             return unsent(f"{node}: {reason(error)}")
-        headers = {"Content-Type": "application/json"} if json else {}
         try:
             return exchange(line, deadline, method=method, path=path, body=body, headers=headers)
         except (OSError, ValueError) as error:

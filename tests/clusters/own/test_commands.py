@@ -93,7 +93,7 @@ def test_lists_places_and_refusals_are_read_from_the_output():
         ('{ command = "ctl {key}" }', "needs a fail_pattern"),
         ('{ command = "ctl {keys}", fail_pattern = "x" }', "keys"),
         ('{ command = "ctl", fail_pattern = "(" }', "no regular expression"),
-        ('{ command = "ctl", request = "PUT /x", fail_pattern = "x" }', "both request and command"),
+        ('{ command = "ctl", request = "PUT /x", fail_pattern = "x" }', "both a request and a command"),
         ('{ command = "ctl", fail_pattern = "x", ok_pattern = "(?P<val>.)" }', "has the groups"),
     ],
 )
