@@ -106,6 +106,7 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--system", default="raft")
     parser.add_argument("--on", default="docker")
     parser.add_argument("--time-limit", default="40s")
+    parser.add_argument("--data-in", default="auto", choices=("auto", "disk", "memory"))
     parser.add_argument("--cpu", type=int, default=3)
     parser.add_argument("--fsync", type=int, default=3)
     parser.add_argument("--out", type=Path, required=True, help="run directories; those that exist are read only")
@@ -116,6 +117,7 @@ def main(words: Sequence[str] | None = None) -> int:
         if not (place / "history").exists():
             command = [str(Path(sys.executable).parent / "dethrone"), "run", given.system, "--on", given.on]
             command += ["--seed", str(seed), "--time-limit", given.time_limit, "--out", str(place), "-q"]
+            command += ["--data-in", given.data_in]
             command += ["--time-scale", "1"]  # with the timers, the length from which on a stall is noise would grow
             with Load(cpu=given.cpu, fsync=given.fsync, limit_s=RUN_LIMIT_S):
                 code = subprocess.run(command, check=False, timeout=RUN_LIMIT_S, stdout=subprocess.DEVNULL).returncode
