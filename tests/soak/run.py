@@ -28,7 +28,7 @@ from typing import Any
 import msgspec
 import pyarrow.parquet as pq
 
-from dethrone.harness.core import store
+from dethrone.harness.core import ledger, store
 from dethrone.harness.core.errors import HarnessError
 from dethrone.harness.core.history_files import Segment, read_history, segments
 from tests.load_generator import Load
@@ -96,6 +96,7 @@ def carry_out(trial: Trial, out: Path, *, command: Sequence[str] = DETHRONE, str
         _heal(command, env)
         shutil.rmtree(place, ignore_errors=True)
     place.mkdir(parents=True)
+    _share_artifacts(state)
     began = time.monotonic()
     with Load(cpu=trial.cpu, fsync=trial.fsync, memory_mib=trial.memory_mib, limit_s=trial.bound_s, directory=out):
         code, struck, hung = _run(trial, [*command, *trial.words(str(run))], place, state, env)
@@ -153,6 +154,13 @@ def _run(trial: Trial, words: Sequence[str], place: Path, state: Path, env: dict
             return process.wait(END_LIMIT_S), struck, True
         process.kill()
         return process.wait(), struck, True
+
+
+def _share_artifacts(state: Path) -> None:
+    """Give this state directory what the user's own has fetched and built, so that no trial builds it again."""
+    kept = ledger.state_dir() / "artifacts"
+    if kept.is_dir():
+        shutil.copytree(kept, state / "artifacts", copy_function=os.link)
 
 
 def _heal(command: Sequence[str], env: dict[str, str]) -> int:

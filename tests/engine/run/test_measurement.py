@@ -91,12 +91,18 @@ def restless(*windows_ms: int, limit_s: int = 60, **more):
 
 
 def test_nodes_keep_their_data_in_memory_where_the_disk_is_restless_and_memory_is_not():
-    plan, directories, said = restless(70, 70, 5)
+    plan, directories, said = restless(70, 70, 5, 5)
     assert (plan.data_in, plan.time_scale) == ("memory", 1)
-    assert directories == [IN_A_CONTAINER.data_dir, IN_A_CONTAINER.data_dir, "/memory/data"]
+    assert directories == [*[IN_A_CONTAINER.data_dir] * 2, *["/memory/data"] * 2]
     assert plan.calibration["on_disk"]["sync_max_ns"] == 70 * MS
     assert plan.calibration["sync_max_ns"] == 5 * MS
     assert any("in memory" in line for line in said)
+
+
+def test_a_calm_first_window_in_memory_decides_nothing_where_the_disk_showed_a_restless_machine():
+    plan, directories, _ = restless(70, 70, 5, 60)
+    assert plan.time_scale > 1
+    assert len(directories) == 4
 
 
 def test_data_stays_on_a_disk_that_is_quiet_or_no_worse_than_memory():
