@@ -93,7 +93,7 @@ def carry_out(trial: Trial, out: Path, *, command: Sequence[str] = DETHRONE, str
     state, run = place / "state", place / "run"
     env = {**os.environ, "DETHRONE_STATE_DIR": str(state)}
     if place.exists():  # cut short: what it left is undone first
-        _heal(command, env)
+        _heal(command, env, out / "heal.log")
         shutil.rmtree(place, ignore_errors=True)
     place.mkdir(parents=True)
     _share_artifacts(state)
@@ -107,7 +107,7 @@ def carry_out(trial: Trial, out: Path, *, command: Sequence[str] = DETHRONE, str
             msgspec.structs.replace(trial, chaos=""), [*command, *trial.words(str(run))], place, state, env
         )
         said = _said(place / "stdout")
-    heals = tuple(_heal(command, env) for _ in range(2))
+    heals = tuple(_heal(command, env, place / "heal.log") for _ in range(2))
     seen = Seen(
         code=code,
         said=said,
@@ -163,11 +163,18 @@ def _share_artifacts(state: Path) -> None:
         shutil.copytree(kept, state / "artifacts", copy_function=os.link)
 
 
-def _heal(command: Sequence[str], env: dict[str, str]) -> int:
+def _heal(command: Sequence[str], env: dict[str, str], log: Path) -> int:
+    """Its exit code. ``log``: where what it printed is appended, since a heal that failed is looked into later."""
     try:
-        return subprocess.run(
-            [*command, "heal", "--json"], env=env, capture_output=True, timeout=HEAL_LIMIT_S, check=False
-        ).returncode
+        with log.open("ab") as printed:
+            return subprocess.run(
+                [*command, "heal", "--json"],
+                env=env,
+                stdout=printed,
+                stderr=printed,
+                timeout=HEAL_LIMIT_S,
+                check=False,
+            ).returncode
     except subprocess.TimeoutExpired:
         return 124
 
