@@ -21,8 +21,11 @@ from typing import Any, Literal
 
 import msgspec
 
-from dethrone.harness.core.errors import ConfigError
-from dethrone.harness.core.files import sync
+from dethrone.harness.core.errors import ConfigError, HarnessError
+from dethrone.harness.core.files import sync, why_unwritten
+
+SCARCE = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.ENOMEM})
+"""What another directory may not help against: trouble, and no mistake of the user's."""
 
 SWEEP_AFTER_S = 3600.0
 """So old is nothing that is still being made."""
@@ -63,18 +66,19 @@ class Ledger:
             opened.append(os.open(staged / "ledger.jsonl", flags, 0o644))
             sync(staged)
             staged.rename(self.directory)
+            staged = self.directory
             sync(self.directory.parent)
         except OSError as error:
             for descriptor in opened:
                 os.close(descriptor)
-            shutil.rmtree(staged, ignore_errors=True)
+            _discard(staged)
             if error.errno in {errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR} and os.path.lexists(self.directory):
                 raise ConfigError(f"a run {run_id} exists already", where=str(self.directory)) from None
-            raise ConfigError(
-                f"cannot write the state directory: {error.strerror}",
-                where=str(self.directory),
-                next_step="set DETHRONE_STATE_DIR to a directory that you own",
-            ) from error
+            what, where = f"cannot write the state directory: {error.strerror}", str(self.directory)
+            if error.errno in SCARCE:
+                raise HarnessError(what, where=where, cause=why_unwritten(error)) from error
+            step = "set DETHRONE_STATE_DIR to a directory that you own"
+            raise ConfigError(what, where=where, next_step=step) from error
         self._lock, self._fd = opened
 
     def record(self, transition: Transition, *, backend: str, **data: Any) -> None:
@@ -160,6 +164,15 @@ def sweep(root: Path, *, now_s: float) -> None:
             old = now_s - directory.lstat().st_mtime > SWEEP_AFTER_S
             if directory.name.startswith(".") and old and not is_live(directory):
                 shutil.rmtree(directory, ignore_errors=True)
+
+
+def _discard(directory: Path) -> None:
+    """Remove a ledger that no line was written to, without opening anything: there may be no descriptor left."""
+    for name in ("lock", "ledger.jsonl"):
+        with contextlib.suppress(OSError):
+            (directory / name).unlink()
+    with contextlib.suppress(OSError):
+        directory.rmdir()
 
 
 def _unseen(directory: Path) -> Path:

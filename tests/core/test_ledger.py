@@ -1,15 +1,17 @@
 """The ledger: on disk before the effect, live while its process lives, readable after any crash."""
 
 import os
+import resource
 import signal
 import subprocess
 import sys
 import textwrap
 import threading
+from pathlib import Path
 
 import pytest
 
-from dethrone.harness.core.errors import ConfigError
+from dethrone.harness.core.errors import ConfigError, HarnessError
 from dethrone.harness.core.ledger import Ledger, forget, is_live, read_ledger, stale_runs, state_dir, sweep
 
 
@@ -39,6 +41,34 @@ def test_the_same_run_id_twice_is_refused(tmp_path):
     with pytest.raises(ConfigError, match="exists already"):
         Ledger(tmp_path, "r1")
     ledger.close(clean=True)
+
+
+def _highest() -> int:
+    return max(int(path.name) for path in Path("/proc/self/fd").iterdir())
+
+
+@pytest.fixture
+def descriptors():
+    """Leave this process so many more descriptors, until the test is over."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    filling = [os.open(os.devnull, os.O_RDONLY)]
+    while filling[-1] < _highest() - 1:  # no gap is left below the limit
+        filling.append(os.open(os.devnull, os.O_RDONLY))
+    limit = max(*filling, _highest()) + 1
+    yield lambda spare: resource.setrlimit(resource.RLIMIT_NOFILE, (limit + spare, hard))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    for descriptor in filling:
+        os.close(descriptor)
+
+
+@pytest.mark.parametrize("spare", [0, 1])
+def test_a_process_without_descriptors_is_in_trouble_and_leaves_no_ledger_behind(tmp_path, descriptors, spare):
+    descriptors(spare)
+    with pytest.raises(HarnessError, match="ulimit -n") as refused:
+        Ledger(tmp_path, "r1")
+    descriptors(20)
+    assert refused.value.exit_code == 3
+    assert list((tmp_path / "runs").iterdir()) == []
 
 
 def test_a_killed_process_leaves_a_stale_run_that_says_what_it_intended(tmp_path):
