@@ -23,7 +23,7 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import msgspec
 import pyarrow.parquet as pq
@@ -156,6 +156,11 @@ def _run(trial: Trial, words: Sequence[str], place: Path, state: Path, env: dict
         return process.wait(), struck, True
 
 
+def _ended(signum: int, _frame: object) -> NoReturn:
+    """Leave as an error does, so that the load ends and the strangers go."""
+    raise SystemExit(128 + signum)
+
+
 def _share_artifacts(state: Path) -> None:
     """Give this state directory what the user's own has fetched and built, so that no trial builds it again."""
     kept = ledger.state_dir() / "artifacts"
@@ -281,4 +286,5 @@ def _names(known: Sequence[str]):
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, _ended)
     sys.exit(main())
