@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from dethrone.clusters.agent.host.confinement import CAPABILITIES
+from dethrone.clusters.own.go_programs import check_sources
 from dethrone.clusters.own.headers import check_carried
 from dethrone.clusters.own.processes import check_logs, starting
 from dethrone.clusters.own.python_packages import check_requirements
@@ -152,7 +153,7 @@ def parse(text: str, *, path: str, read: Callable[[str], FileRead]) -> Descripti
         log=log,
         contents={place: file.content for place, file in files.items() if not file.folder},
         folders={place: file.content for place, file in files.items() if file.folder},
-        executables=tuple(place for place, file in files.items() if file.executable),
+        executables=(*node.go, *(place for place, file in files.items() if file.executable)),
     )
 
 
@@ -205,7 +206,8 @@ def _node(node: NodeTable, knobs: Mapping[str, str], *, where: str) -> NodeTable
     check_words(node.env.values(), known, where=f"{where} env")
     check_words(node.texts.values(), known, where=f"{where} texts")
     check_words([node.member], ("name", "number", "address", *node.ports), where=f"{where} member")
-    for place in (*node.files, *node.texts, node.cwd):
+    check_sources(node.go, (*node.files, *node.texts), where=f"{where} go")
+    for place in (*node.files, *node.texts, *node.go, node.cwd):
         check_words([place], PLACES, where=where)
         if not place.startswith(("/", *(f"{{{name}}}" for name in PLACES))):
             raise ConfigError(

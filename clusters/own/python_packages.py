@@ -21,12 +21,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from dethrone.clusters.docker.state import locked, state_directory
+from dethrone.clusters.own import lock
+from dethrone.clusters.own.lock import lock_file
 from dethrone.harness.core.errors import ConfigError
 
 LIMIT_S = 900
 WHEEL_MAX = 60 << 20
 """Bytes of one wheel that hosts get."""
-FOR = "# for: "
+KIND, NOTE = "python", "with the hashes of what the index gave"
 _EXACT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(\[[A-Za-z0-9._,-]+\])?==[A-Za-z0-9][A-Za-z0-9.!+_-]*")
 
 
@@ -39,11 +41,6 @@ def check_requirements(requirements: Sequence[str], *, where: str) -> None:
                 where=where,
                 next_step='write name==version, as in python = ["pysyncobj==0.3.14"]',
             )
-
-
-def lock_file(description: str) -> Path:
-    """Where the pins of this description are."""
-    return Path(description).with_suffix(".lock")
 
 
 def wheels(requirements: Sequence[str], description: str) -> Mapping[str, bytes]:
@@ -67,31 +64,29 @@ def wheels(requirements: Sequence[str], description: str) -> Mapping[str, bytes]
 
 def pinned(description: str) -> tuple[str, ...]:
     """``name==version`` of all that is pinned; empty: nothing is yet."""
-    try:
-        text = lock_file(description).read_text(encoding="utf-8")
-    except OSError:
-        return ()
-    return tuple(line.split()[0] for line in text.splitlines() if line and not line.startswith("#"))
+    lines = [line for one in lock.blocks(description) if one.kind == KIND for line in one.pins.splitlines()]
+    return tuple(line.split()[0] for line in lines if line)
 
 
-def lock_text(requirements: Sequence[str], files: Mapping[str, bytes]) -> str:
+def made(requirements: Sequence[str], files: Mapping[str, bytes]) -> lock.Block:
     """The pins of what an index gave: file name → content.
 
-    >>> print(lock_text(["a==1"], {"a-1-py3-none-any.whl": b"", "b-2.0.tar.gz": b""}).replace("e3b0c44298fc1c14", "…"))
+    >>> print(made(["a==1"], {"a-1-py3-none-any.whl": b"", "b-2.0.tar.gz": b""}).text.replace("e3b0c44298fc1c14", "…"))
     # What `python` of the description needs, with the hashes of what the index gave. Delete it to resolve again.
     # for: a==1
     a==1 --hash=sha256:…9afbf4c8996fb92427ae41e4649b934ca495991b7852b855
     b==2.0 --hash=sha256:…9afbf4c8996fb92427ae41e4649b934ca495991b7852b855
     <BLANKLINE>
     """
-    lines = [
-        "# What `python` of the description needs, with the hashes of what the index gave. Delete it to resolve again.",
-        FOR + " ".join(sorted(requirements)),
-    ]
+    lines = []
     for name, content in sorted(files.items()):
         package, version = name_and_version(name)
         lines.append(f"{package}=={version} --hash=sha256:{hashlib.sha256(content).hexdigest()}")
-    return "\n".join(lines) + "\n"
+    return lock.block(KIND, _wanted(requirements), NOTE, "\n".join(lines))
+
+
+def _wanted(requirements: Sequence[str]) -> str:
+    return " ".join(sorted(requirements))
 
 
 def name_and_version(file: str) -> tuple[str, str]:
@@ -109,36 +104,24 @@ def name_and_version(file: str) -> tuple[str, str]:
 
 def _pins(requirements: Sequence[str], description: str) -> str:
     """The lock's text, which is made if there is none for these packages."""
-    path = lock_file(description)
-    wanted = FOR + " ".join(sorted(requirements))
-    if path.is_file():
-        text = path.read_text(encoding="utf-8")
-        if wanted in text.splitlines():
-            return text
-        if not any(line.startswith(FOR) for line in text.splitlines()):
-            raise ConfigError(f"{path.name} is not ours", where=str(path), next_step="rename it, or the description")
+    kept = lock.found(KIND, _wanted(requirements), description)
+    if kept is not None:
+        return kept.text
     with tempfile.TemporaryDirectory(prefix="dethrone-python-") as place:
         _pip(["download", "-d", place, *requirements], description, "what the packages need cannot be resolved")
-        text = lock_text(requirements, {one.name: one.read_bytes() for one in Path(place).iterdir()})
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise ConfigError(
-            f"the pins of the packages cannot be written: {error.strerror}",
-            where=str(path),
-            next_step="make the folder of the description writable, or copy the description elsewhere",
-        ) from error
-    return text
+        new = made(requirements, {one.name: one.read_bytes() for one in Path(place).iterdir()})
+    lock.store(new, description)
+    return new.text
 
 
 def _build(pins: str, folder: Path, description: str) -> None:
     """The wheels in a new folder, whole or not at all."""
     with tempfile.TemporaryDirectory(prefix="make-", dir=folder.parent) as place:
         (Path(place) / "pins.txt").write_text(pins, encoding="utf-8")
-        made = Path(place) / "wheels"
-        words = ["wheel", "--no-deps", "--require-hashes", "-r", f"{place}/pins.txt", "-w", str(made)]
+        out = Path(place) / "wheels"
+        words = ["wheel", "--no-deps", "--require-hashes", "-r", f"{place}/pins.txt", "-w", str(out)]
         _pip(words, description, "the pinned packages cannot be had")
-        made.replace(folder)
+        out.replace(folder)
 
 
 def _pip(words: Sequence[str], description: str, what: str) -> None:

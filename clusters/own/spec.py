@@ -33,7 +33,8 @@ class SystemTable(Table, frozen=True, kw_only=True):
 
 
 class NodeTable(Table, frozen=True, kw_only=True):
-    """``[node]``: how a node is started. ``files``: path on the host → file here; ``texts``: → content with words.
+    """``[node]``: how a node is started. ``files``: path on the host → file here; ``texts``: → content with words;
+    ``go``: → a Go program's directory here, or its package and version, which is built here.
     Without ``command``, by the processes that the file names.
 
     ``member`` is filled in for each node and joined by ``join``: ``{members}``; ``{others}`` omits the node itself.
@@ -51,6 +52,7 @@ class NodeTable(Table, frozen=True, kw_only=True):
     env: Mapping[str, str] = {}
     files: Mapping[str, str] = {}
     texts: Mapping[str, str] = {}
+    go: Mapping[str, str] = {}
     cwd: str = "/"
     memory: str | None = None
     pids: int | None = None
@@ -167,7 +169,7 @@ class PromiseTable(Table, frozen=True, kw_only=True):
 class Description(msgspec.Struct, frozen=True, kw_only=True):
     """A whole file. ``ops``: name of the operation → how it is asked for, over the port named ``ops_port``.
 
-    ``contents``: path on the host → bytes, ``executables``: those of them that are programs. ``folders``: path on the
+    ``contents``: path on the host → bytes, ``executables``: all programs. ``folders``: path on the
     host → an archive of what is to be there.
     """
 

@@ -1,7 +1,8 @@
-"""What a node gets that is unpacked on its host before it starts: directories, and an environment of Python packages.
+"""What a node gets that is made here, or unpacked on its host before it starts: directories, an environment of Python
+packages, and Go programs.
 
 Guarantees: the same directory gives the same bytes; what is too much for a host is a ConfigError that names it. Out of
-scope: unpacking (``host/unpack``), and where wheels come from (``python_packages``).
+scope: unpacking (``host/unpack``), and where wheels and programs come from (``python_packages``, ``go_programs``).
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from dethrone.clusters.own.python_packages import lock_file, pinned, wheels
+from dethrone.clusters.own.go_programs import programs, sources_of
+from dethrone.clusters.own.lock import lock_file
+from dethrone.clusters.own.python_packages import pinned, wheels
 from dethrone.clusters.own.spec import Description
 from dethrone.clusters.own.supervising import commands_in
 from dethrone.clusters.own.words import fill, words_in
@@ -57,11 +60,12 @@ def is_needed(description: Description) -> bool:
 
 
 def unpacked(description: Description, node: NodeSpec, places: Mapping[str, str]) -> dict[str, bytes]:
-    """Files for a node: absolute path → content. May ask the package index. ConfigError."""
+    """Files for a node: absolute path → content. May ask the package index, and build. ConfigError."""
+    built = programs(description.node.go, description.path)
+    out = {fill(place, places): content for place, content in built.items()}
     if not is_needed(description):
-        return {}
+        return out
     room = f"{node.run_dir}/packed"
-    out: dict[str, bytes] = {}
     folders = []
     for number, (place, content) in enumerate(description.folders.items()):
         out[f"{room}/{number}.zip"] = content
@@ -88,6 +92,7 @@ def contents_of(description: Description) -> tuple[str, ...]:
         pins = pinned(description.path)
         known = f"{len(pins)} pinned in {lock_file(description.path).name}" if pins else "not pinned yet"
         out.append(f"Python packages: {', '.join(description.system.python)} ({known})")
+    out += [f"{place}, built from {source}" for place, source in sources_of(description.node.go, description.path)]
     return tuple(out)
 
 
