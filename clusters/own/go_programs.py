@@ -15,18 +15,18 @@ from __future__ import annotations
 
 import hashlib
 import os
+import platform
 import re
 import shlex
-import shutil
-import subprocess
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import msgspec
 
 from dethrone.clusters.docker.packages import run_tool
-from dethrone.clusters.docker.programs import BUILD_LIMIT_S, GO_PACKAGE, find_go
+from dethrone.clusters.docker.programs import BUILD_LIMIT_S, GO_PACKAGE, GO_SETTINGS, find_go, installed_go
 from dethrone.clusters.docker.state import locked, silent, state_directory
 from dethrone.clusters.own import lock
 from dethrone.harness.core.errors import ConfigError, HarnessError, MissingCapability
@@ -36,31 +36,31 @@ KIND, NOTE = "go", "modules and the hashes of what was resolved"
 KEPT = 20
 """Programs that stay on this machine; older ones are built again when they are needed."""
 PROGRAM_MAX = 120 << 20
+ELF = b"\x7fELF"
 LINES = 8
 """Of what Go prints, in an error."""
-SETTINGS = {"CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOWORK": "off", "GO111MODULE": "on"}
 FLAGS = ("-trimpath", "-buildvcs=false", "-ldflags", "-s -w -buildid=")
 _COORDINATE = re.compile(r"[a-z0-9][a-z0-9.-]*\.[a-z]{2,}(/[A-Za-z0-9._~!-]+)*@v\d+\.\d+\.\d+[A-Za-z0-9.+-]*")
 _COMPILED = frozenset({".go", ".s", ".h"})
 _REPLACED = re.compile(r"=>\s+(\.{1,2}(?:/\S*)?|/\S+)\s*$", re.MULTILINE)
 _EMBEDS = re.compile(r"^//go:embed[ \t]+(.+)$", re.MULTILINE)
 _CHECK = "check name and version, and this user's GOPROXY (`go env GOPROXY`)"
-_STEPS = (
-    (r"reading (https?|file)://|unknown revision|no matching versions|does not contain package|dial tcp", _CHECK),
-    (
-        r"go\.sum|updates to go\.mod|no required module|cannot find (module|package)|vendor|checksum mismatch",
-        "",
-    ),
+_UNREACHED = re.compile(
+    r"reading (https?|file)://|unknown revision|no matching versions|does not contain package|dial tcp"
 )
-"""What Go prints, and what to do then; "": how its pins are repaired."""
+_MISFIT = re.compile(
+    r"go\.sum|updates to go\.mod|no required module|cannot find (module|package)|vendor|checksum mismatch"
+)
+"""What Go prints where a module cannot be had, and where the pins do not fit."""
 _NEEDS = re.compile(r"requires go ?>?=? ?(\d+\.\d+)")
 
 
 class _Work(msgspec.Struct, frozen=True, kw_only=True):
-    """Where Go runs. ``mode``: what it may do with ``module``, the text of go.mod. ``repair``: what to do if its pins
-    do not fit."""
+    """Where Go runs, and the package that it builds. ``mode``: what it may do with ``module``, the text of go.mod.
+    ``repair``: what to do if its pins do not fit."""
 
     place: Path
+    package: str
     mode: str
     module: str
     description: str
@@ -86,7 +86,8 @@ def programs(sources: Mapping[str, str], description: str) -> dict[str, bytes]:
         return {}
     kept = state_directory("go")
     with locked(kept / "lock", limit_s=2 * BUILD_LIMIT_S):
-        out = {place: _program(source, tuple(sources.values()), kept, description) for place, source in sources.items()}
+        tool = _tool_name()
+        out = {place: _program(source, sources, kept, description, tool) for place, source in sources.items()}
         for old in sorted(kept.glob("*.program"), key=lambda path: path.stat().st_mtime_ns)[:-KEPT]:
             old.unlink()
     return out
@@ -149,13 +150,14 @@ def _embedded(source: Path) -> Iterator[Path]:
 # --- one program --------------------------------------------------------------------------------------------------
 
 
-def _program(source: str, all_sources: Sequence[str], kept: Path, description: str) -> bytes:
-    """The kept program, or a new one."""
-    digest = hashlib.blake2b(f"{_go_version()}\n{FLAGS}\n".encode(), digest_size=16)
-    package, pins = Path(), None
+def _program(source: str, sources: Mapping[str, str], kept: Path, description: str, tool: str) -> bytes:
+    """The kept program, or a new one. ``tool``: which Go builds it."""
+    digest = hashlib.blake2b(f"{tool}\n{FLAGS}\n".encode(), digest_size=16)
+    work: Callable[[Path], _Work]
     if "@" in source:
-        pins = lock.found(KIND, source, description) or _resolved(source, all_sources, description)
+        pins = lock.found(KIND, source, description) or _resolved(source, tuple(sources.values()), description)
         digest.update(pins.text.encode())
+        work = partial(_with_pins, pins, description)
     else:
         package = (Path(description).absolute().parent / source).resolve()
         module = _module(package, source, description)
@@ -163,12 +165,13 @@ def _program(source: str, all_sources: Sequence[str], kept: Path, description: s
         for path in compiled_files(module):
             content = read_regular(path, most=PROGRAM_MAX)
             digest.update(f"\n{os.path.relpath(path, module)} {len(content)}\n".encode() + content)
+        work = partial(_in_its_module, package, module, description)
     target = kept / f"{digest.hexdigest()}.program"
     if not target.is_file():
         with tempfile.TemporaryDirectory(prefix="make-", dir=kept) as place:
             made = Path(place) / "program"
-            work, what = _work(Path(place), package, source, pins, description)
-            _go(["build", *FLAGS, "-o", str(made), what], work, "a Go program cannot be built")
+            at = work(Path(place))
+            _go(["build", *FLAGS, "-o", str(made), at.package], at, "a Go program cannot be built")
             _check_program(made, source, description)
             made.replace(target)
     os.utime(target)
@@ -197,8 +200,10 @@ def _resolved(source: str, all_sources: Sequence[str], description: str) -> lock
     """The modules of this package and version, pinned from now on."""
     with tempfile.TemporaryDirectory(prefix="dethrone-go-") as place:
         (Path(place) / "go.mod").write_text("module dethrone.program\n", encoding="utf-8")
-        work = _Work(place=Path(place), mode="-mod=mod", module="", description=description, repair=_CHECK)
-        _go(["get", source], work, f"{source} cannot be resolved")
+        at = _Work(
+            place=Path(place), package=source, mode="-mod=mod", module="", description=description, repair=_CHECK
+        )
+        _go(["get", at.package], at, f"{source} cannot be resolved")
         module = (Path(place) / "go.mod").read_text(encoding="utf-8").partition("\n")[2]
         sums = (Path(place) / "go.sum").read_text(encoding="utf-8")
     pins = lock.block(KIND, source, NOTE, f"{module.strip()}\n{sums}")
@@ -206,27 +211,38 @@ def _resolved(source: str, all_sources: Sequence[str], description: str) -> lock
     return pins
 
 
-def _work(made: Path, package: Path, source: str, pins: lock.Block | None, description: str) -> tuple[_Work, str]:
-    """Where a program is built, and what of: in its own directory, or in a module of its pins in ``made``."""
-    if pins is None:
-        module = module_of(package) or package
-        vendored = (module / "vendor" / "modules.txt").is_file()
-        text = (module / "go.mod").read_text(encoding="utf-8")
-        repair = f"run `go mod tidy` in {module}" + (", then `go mod vendor`" if vendored else "")
-        mode = "-mod=vendor" if vendored else "-mod=readonly"
-        return _Work(place=package, mode=mode, module=text, description=description, repair=repair), "."
+def _in_its_module(package: Path, module: Path, description: str, _place: Path) -> _Work:
+    """A directory's program is built where it is."""
+    vendored = (module / "vendor" / "modules.txt").is_file()
+    return _Work(
+        place=package,
+        package=".",
+        mode="-mod=vendor" if vendored else "-mod=readonly",
+        module=(module / "go.mod").read_text(encoding="utf-8"),
+        description=description,
+        repair=f"run `go mod tidy` in {module}" + (", then `go mod vendor`" if vendored else ""),
+    )
+
+
+def _with_pins(pins: lock.Block, description: str, place: Path) -> _Work:
+    """A version's program is built in a module of its pins, which is made in ``place``."""
     lines = pins.pins.splitlines()
     text = "\n".join(["module dethrone.program", *(line for line in lines if " h1:" not in line), ""])
-    (made / "go.mod").write_text(text, encoding="utf-8")
-    (made / "go.sum").write_text("\n".join([*(line for line in lines if " h1:" in line), ""]), encoding="utf-8")
-    repair = f"do not trust what was fetched; or delete {lock.lock_file(description).name} to resolve again"
-    work = _Work(place=made, mode="-mod=readonly", module=text, description=description, repair=repair)
-    return work, source.partition("@")[0]
+    (place / "go.mod").write_text(text, encoding="utf-8")
+    (place / "go.sum").write_text("\n".join([*(line for line in lines if " h1:" in line), ""]), encoding="utf-8")
+    return _Work(
+        place=place,
+        package=pins.wanted.partition("@")[0],
+        mode="-mod=readonly",
+        module=text,
+        description=description,
+        repair=f"do not trust what was fetched; or delete {lock.lock_file(description).name} to resolve again",
+    )
 
 
 def _check_program(made: Path, source: str, description: str) -> None:
     """ConfigError for what hosts cannot execute or take."""
-    if not made.is_file() or made.read_bytes()[:4] != b"\x7fELF":
+    if not made.is_file() or _first_bytes(made) != ELF:
         raise ConfigError(
             f"{source} is no main package", where=_key(description), next_step="name the directory of `package main`"
         )
@@ -234,6 +250,11 @@ def _check_program(made: Path, source: str, description: str) -> None:
         raise ConfigError(
             f"the program of {source} is too large for a host: over {PROGRAM_MAX >> 20} MiB", where=_key(description)
         )
+
+
+def _first_bytes(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(len(ELF))
 
 
 def _go(words: Sequence[str], work: _Work, what: str) -> None:
@@ -249,13 +270,13 @@ def _go(words: Sequence[str], work: _Work, what: str) -> None:
         what,
         where=_key(work.description),
         cause="Go's first lines were:\n" + "\n".join(lines[:LINES]) if lines else "Go printed nothing",
-        next_step=next((step or work.repair for pattern, step in _STEPS if re.search(pattern, said)), "repair them"),
+        next_step=_CHECK if _UNREACHED.search(said) else work.repair if _MISFIT.search(said) else "repair them",
     )
 
 
 def _run(go: str, words: Sequence[str], work: _Work) -> str | None:
     """What it printed; None: it succeeded."""
-    environment = {**SETTINGS, "GOFLAGS": work.mode}
+    environment = {**GO_SETTINGS, "GOFLAGS": work.mode}
     done = run_tool([go, *words], "Go", limit_s=BUILD_LIMIT_S, cwd=work.place, env=environment)
     return done.stdout if done.returncode else None
 
@@ -274,20 +295,10 @@ def _tool(module: str) -> str:
         ) from error
 
 
-def _go_version() -> str:
-    """Of Go as the path has it; else of the package that is used without one."""
-    own = shutil.which("go")
-    if own is None:
-        return GO_PACKAGE
-    done = subprocess.run(
-        [own, "version"],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-        env={**os.environ, "GOTOOLCHAIN": "local"},
-    )
-    return done.stdout.strip()
+def _tool_name() -> str:
+    """Go as the path has it, else the package that is used without one; and the processors that it builds for."""
+    own = installed_go()
+    return f"{GO_PACKAGE if own is None else own[1]} {platform.machine()}"
 
 
 def _key(description: str) -> str:

@@ -22,7 +22,6 @@ from pathlib import Path
 
 from dethrone.clusters.docker.state import locked, state_directory
 from dethrone.clusters.own import lock
-from dethrone.clusters.own.lock import lock_file
 from dethrone.harness.core.errors import ConfigError
 
 LIMIT_S = 900
@@ -103,7 +102,7 @@ def name_and_version(file: str) -> tuple[str, str]:
 
 
 def _pins(requirements: Sequence[str], description: str) -> str:
-    """The lock's text, which is made if there is none for these packages."""
+    """The block of the lock for these packages, which is made if there is none."""
     kept = lock.found(KIND, _wanted(requirements), description)
     if kept is not None:
         return kept.text
@@ -138,7 +137,7 @@ def _pip(words: Sequence[str], description: str, what: str) -> None:
             what,
             where=_key(description),
             cause="; ".join(line.strip()[:300] for line in lines[:3]) or f"pip: {code}",
-            next_step=f"check name and version, and pip's own configuration; delete {lock_file(description).name} "
+            next_step=f"check name and version, and pip's own configuration; delete {lock.lock_file(description).name} "
             "to pin what the index has now",
         )
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dethrone.clusters import gallery
-from dethrone.clusters.own.python_packages import lock_file
+from dethrone.clusters.own.lock import lock_file
 from dethrone.clusters.own.system import OwnSystem
 from dethrone.harness.core import registry
 from dethrone.harness.core.errors import ConfigError
