@@ -12,8 +12,8 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from dethrone.harness.core.errors import ClusterError, ConfigError
-from dethrone.harness.core.ledger import state_dir
+from dethrone.harness.core.errors import ClusterError
+from dethrone.harness.core.ledger import state_dir, unwritable
 
 Progress = Callable[[str], None]
 """Receives one line of progress at a time, without its newline."""
@@ -27,17 +27,13 @@ def state_directory(part: str) -> Path:
     """The directory for ``part`` within the user's state directory (``dethrone.harness.core.ledger.state_dir``), made
     if absent.
 
-    Raises ConfigError where it cannot be made.
+    Raises ConfigError where it cannot be made, and HarnessError where something ran out.
     """
     directory = state_dir() / part
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
-        raise ConfigError(
-            f"cannot make a state directory: {error.strerror}",
-            where=str(directory),
-            next_step="set DETHRONE_STATE_DIR to a directory of yours",
-        ) from error
+        raise unwritable("cannot make a state directory", directory, error) from error
     return directory
 
 

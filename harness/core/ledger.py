@@ -50,6 +50,14 @@ def state_dir(env: Mapping[str, str] | None = None) -> Path:
     return (Path(base) if base else Path.home() / ".local" / "state") / "dethrone"
 
 
+def unwritable(what: str, directory: Path, error: OSError) -> HarnessError:
+    """The error for a directory of this machine's state: trouble where something ran out, else the user's mistake."""
+    said, where = f"{what}: {error.strerror}", str(directory)
+    if error.errno in SCARCE:
+        return HarnessError(said, where=where, cause=why_unwritten(error))
+    return ConfigError(said, where=where, next_step="set DETHRONE_STATE_DIR to a directory that you own")
+
+
 class Ledger:
     """The ledger of one live run. Holds its lock until ``close`` or the end of the process."""
 
@@ -71,14 +79,10 @@ class Ledger:
         except OSError as error:
             for descriptor in opened:
                 os.close(descriptor)
-            _discard(staged)
+            _delete(staged)
             if error.errno in {errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR} and os.path.lexists(self.directory):
                 raise ConfigError(f"a run {run_id} exists already", where=str(self.directory)) from None
-            what, where = f"cannot write the state directory: {error.strerror}", str(self.directory)
-            if error.errno in SCARCE:
-                raise HarnessError(what, where=where, cause=why_unwritten(error)) from error
-            step = "set DETHRONE_STATE_DIR to a directory that you own"
-            raise ConfigError(what, where=where, next_step=step) from error
+            raise unwritable("cannot write the state directory", self.directory, error) from error
         self._lock, self._fd = opened
 
     def record(self, transition: Transition, *, backend: str, **data: Any) -> None:
@@ -163,16 +167,18 @@ def sweep(root: Path, *, now_s: float) -> None:
         with contextlib.suppress(OSError):
             old = now_s - directory.lstat().st_mtime > SWEEP_AFTER_S
             if directory.name.startswith(".") and old and not is_live(directory):
-                shutil.rmtree(directory, ignore_errors=True)
+                _delete(directory)
 
 
-def _discard(directory: Path) -> None:
-    """Remove a ledger that no line was written to, without opening anything: there may be no descriptor left."""
+def _delete(directory: Path) -> None:
+    """Remove a ledger, by its names first: that opens nothing, and there may be no descriptor left."""
     for name in ("lock", "ledger.jsonl"):
         with contextlib.suppress(OSError):
             (directory / name).unlink()
     with contextlib.suppress(OSError):
         directory.rmdir()
+        return
+    shutil.rmtree(directory, ignore_errors=True)
 
 
 def _unseen(directory: Path) -> Path:
@@ -186,4 +192,4 @@ def _remove(directory: Path) -> None:
     with contextlib.suppress(OSError):
         directory.rename(unseen)
         directory = unseen
-    shutil.rmtree(directory, ignore_errors=True)
+    _delete(directory)

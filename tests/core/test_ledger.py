@@ -1,5 +1,6 @@
 """The ledger: on disk before the effect, live while its process lives, readable after any crash."""
 
+import errno
 import os
 import resource
 import signal
@@ -12,7 +13,16 @@ from pathlib import Path
 import pytest
 
 from dethrone.harness.core.errors import ConfigError, HarnessError
-from dethrone.harness.core.ledger import Ledger, forget, is_live, read_ledger, stale_runs, state_dir, sweep
+from dethrone.harness.core.ledger import (
+    Ledger,
+    forget,
+    is_live,
+    read_ledger,
+    stale_runs,
+    state_dir,
+    sweep,
+    unwritable,
+)
 
 
 def test_a_live_run_is_not_stale_and_a_closed_one_leaves_nothing(tmp_path):
@@ -69,6 +79,19 @@ def test_a_process_without_descriptors_is_in_trouble_and_leaves_no_ledger_behind
     descriptors(20)
     assert refused.value.exit_code == 3
     assert list((tmp_path / "runs").iterdir()) == []
+
+
+def test_a_ledger_that_is_closed_without_a_descriptor_to_spare_leaves_nothing(tmp_path, descriptors):
+    ledger = Ledger(tmp_path, "r1")
+    descriptors(0)
+    ledger.close(clean=True)
+    descriptors(20)
+    assert list((tmp_path / "runs").iterdir()) == []
+
+
+@pytest.mark.parametrize(("number", "code"), [(errno.ENOSPC, 3), (errno.EMFILE, 3), (errno.EACCES, 64)])
+def test_what_ran_out_is_trouble_and_what_a_user_chose_is_a_mistake(tmp_path, number, code):
+    assert unwritable("cannot write it", tmp_path, OSError(number, os.strerror(number))).exit_code == code
 
 
 def test_a_killed_process_leaves_a_stale_run_that_says_what_it_intended(tmp_path):
