@@ -200,13 +200,13 @@ def _step_back() -> None:
         Path("/proc/self/autogroup").write_text(str(LEAST))
 
 
-def _ended(signum: int, _frame: object) -> NoReturn:
+def ended(signum: int, _frame: object) -> NoReturn:
     """Leave as an error does, so that what runs is ended on the way."""
     raise SystemExit(128 + signum)
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGTERM, _ended)
+    signal.signal(signal.SIGTERM, ended)
     if len(sys.argv) < 2 or sys.argv[1] not in NEEDS:
         sys.exit(f"usage: python tests/run_all.py {'|'.join(NEEDS)} [arguments of pytest]")
     sys.exit(main(sys.argv[1], sys.argv[2:]))

@@ -23,7 +23,7 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import msgspec
 import pyarrow.parquet as pq
@@ -32,6 +32,7 @@ from dethrone.harness.core import ledger, store
 from dethrone.harness.core.errors import HarnessError
 from dethrone.harness.core.history_files import Segment, read_history, segments
 from tests.load_generator import Load
+from tests.run_all import ended
 from tests.soak import harm, tally, trials
 from tests.soak.strangers import Strangers
 from tests.soak.tally import Row, Seen
@@ -156,16 +157,12 @@ def _run(trial: Trial, words: Sequence[str], place: Path, state: Path, env: dict
         return process.wait(), struck, True
 
 
-def _ended(signum: int, _frame: object) -> NoReturn:
-    """Leave as an error does, so that the load ends and the strangers go."""
-    raise SystemExit(128 + signum)
-
-
 def _share_artifacts(state: Path) -> None:
     """Give this state directory what the user's own has fetched and built, so that no trial builds it again."""
     kept = ledger.state_dir() / "artifacts"
-    if kept.is_dir():
-        shutil.copytree(kept, state / "artifacts", copy_function=os.link)
+    kept.mkdir(mode=0o700, parents=True, exist_ok=True)
+    state.mkdir()
+    (state / "artifacts").symlink_to(kept)
 
 
 def _heal(command: Sequence[str], env: dict[str, str], log: Path) -> int:
@@ -286,5 +283,5 @@ def _names(known: Sequence[str]):
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGTERM, _ended)
+    signal.signal(signal.SIGTERM, ended)  # so that the load ends and the strangers go
     sys.exit(main())
