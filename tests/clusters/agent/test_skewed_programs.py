@@ -254,8 +254,9 @@ def test_a_thread_that_reads_its_clock_all_the_time_survives_each_change(start):
     assert program.vdso() == own_vdso()
 
 
-def test_a_hand_killed_at_any_moment_leaves_a_process_that_runs_and_can_be_healed(start):
-    program = start("go")
+@pytest.mark.parametrize(("language", "busy"), [("go", ""), ("c", "spin")])
+def test_a_hand_killed_at_any_moment_leaves_a_process_that_runs_and_can_be_healed(start, language, busy):
+    program = start(language)
     rng = Rng(7)
     question = {"do": "skew", "pid": program.pid, "label": LABEL, "wall": VdsoSkew(HOUR), "mono": NO_SKEW}
     lines = [{**question, "since": clocks_now()}, {"do": "restore", "pid": program.pid}]
@@ -266,8 +267,11 @@ def test_a_hand_killed_at_any_moment_leaves_a_process_that_runs_and_can_be_heale
             os.set_blocking(hand.stdin.fileno(), False)
             os.write(hand.stdin.fileno(), text[: 48 << 10])
             hand.stdout.readline()
+            if busy:  # it reads its clock all the time, so it mostly has to be taken out of its vDSO
+                program.say(busy)
             time.sleep(rng.between(0, 20_000) / 1e6)  # the moment is the input of this test
             hand.send_signal(signal.SIGKILL)
+        assert not busy or program.heard() == ["done"]
         assert len(program.ask("clocks")) == 2
     restored = HAND.answer({"do": "restore", "pid": program.pid, "label": LABEL})
     assert "why" not in restored
