@@ -28,7 +28,8 @@ from dethrone.harness.core.errors import ClusterError, MissingCapability
 
 LIST = "groups"
 """The file with the run's groups, next to its hosts' directories."""
-REMOVE_LIMIT_S = 3.0
+REMOVE_LIMIT_S = 10.0
+"""How long processes that were killed may take to leave a group: one that waits for a slow disk ends late."""
 
 
 def base_of(controller: str, *, root: str = GROUPS, proc: str = "/proc/self/cgroup", pid: int = 0) -> Group:

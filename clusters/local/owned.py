@@ -220,16 +220,26 @@ def remove_devices(run_id: str) -> None:
                 )
 
 
-def remove_directory(state_dir: Path, run_id: str) -> None:
-    """Remove the hosts' files below a run's ledger directory, if it is ours. Raises ClusterError if some stay."""
+def remove_directory(state_dir: Path, run_id: str, *, limit_s: float = END_LIMIT_S) -> None:
+    """Remove the hosts' files below a run's ledger directory, if it is ours. Raises ClusterError if some stay.
+
+    A process that was killed has no environment any more, so no marks, while the kernel still ends what else is in
+    its namespace: that may write for as long as the disk is slow. What comes back is removed until the limit.
+    """
     if not _is_a_runs(state_dir, run_id):
         return
+    deadline = time.monotonic() + limit_s
     with contextlib.suppress(FileNotFoundError), _opened(state_dir) as directory:
         if directory is None:
             return
-        shutil.rmtree(HOSTS, ignore_errors=True, dir_fd=directory)
-        left = os.stat(HOSTS, dir_fd=directory, follow_symlinks=False)
-        if stat.S_ISDIR(left.st_mode):
+        while True:
+            shutil.rmtree(HOSTS, ignore_errors=True, dir_fd=directory)
+            left = os.stat(HOSTS, dir_fd=directory, follow_symlinks=False)
+            if not stat.S_ISDIR(left.st_mode):
+                return
+            if time.monotonic() < deadline:
+                time.sleep(0.02)
+                continue
             raise ClusterError(
                 "files of a local run's hosts cannot be removed",
                 where=str(state_dir / HOSTS),

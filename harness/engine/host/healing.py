@@ -94,8 +94,9 @@ def heal(
             try:
                 backend.destroy(run_id)
             except HarnessError as error:
-                left.append(f"{run_id}: {error}")
-                continue
+                if _anything_left(backend, run_id):
+                    left.append(f"{run_id}: {error}")
+                    continue
             healed.append(run_id)
             if run_id in stale:
                 forget(stale[run_id])
@@ -109,6 +110,14 @@ def heal(
         asked=tuple(dict.fromkeys(backend.name for backend, _ in usable)),
         ledgers=len(stale),
     )
+
+
+def _anything_left(backend: Backend, run_id: str) -> bool:
+    """Whether a run that could not be removed is still there: another heal may have removed it meanwhile."""
+    try:
+        return any(thing.run_id == run_id for thing in backend.leftovers())
+    except HarnessError:
+        return True
 
 
 def _usable_backends(
@@ -134,7 +143,7 @@ def _usable_backends(
         available = backend.available()
         if not isinstance(available, No):
             out.append((backend, None))
-        elif any(_used(run, name) for run in runs):
+        elif any(run.lines and _used(run, name) for run in runs):  # a run without a line has made nothing yet
             left.append(f"backend {name} could not be reached: {available.why}")
     if not any(lenders == asked for _, lenders in out):  # the words are meant for one kind of hosts, whichever it is
         left += refused

@@ -57,6 +57,21 @@ def test_what_a_run_left_is_removed_and_twice_is_fine(tmp_path):
         assert not (directory / labels.HOSTS).exists()
 
 
+def test_what_dying_processes_still_write_is_removed_too(tmp_path, monkeypatch):
+    directory, writes = run_dir(tmp_path), iter(range(3))
+    remove = owned.shutil.rmtree
+
+    def rmtree(*words, **more):
+        remove(*words, **more)
+        for _ in writes:  # the directory of a host comes back, as one does while a process writes into it
+            (directory / labels.HOSTS / "n1").mkdir(parents=True)
+            return
+
+    monkeypatch.setattr(owned.shutil, "rmtree", rmtree)
+    owned.remove_directory(directory, "raft-1")
+    assert not (directory / labels.HOSTS).exists()
+
+
 @pytest.mark.parametrize("link", ["runs", "runs/raft-1", "runs/raft-1/hosts"])
 def test_no_link_leads_to_what_is_removed(tmp_path, link):
     elsewhere = run_dir(tmp_path / "elsewhere")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from dethrone.harness.core.interfaces import Owned
+from dethrone.harness.core.errors import ClusterError
+from dethrone.harness.core.interfaces import BackendTraits, No, Owned
 from dethrone.harness.core.ledger import Ledger
 from dethrone.harness.engine.host import healing as module
 
@@ -53,6 +54,33 @@ def test_a_run_whose_ledger_this_user_may_not_read_is_left_alone_and_named(heale
     assert backend.destroyed == ["ours"]
     assert report.healed == ("ours",)
     assert any("of-root" in line and "as the user who ran it" in line for line in report.left)
+
+
+@pytest.mark.parametrize("gone", [True, False])
+def test_a_run_that_cannot_be_removed_is_left_only_if_something_of_it_is_still_there(healed, gone):
+    class Contested(Backend):
+        def destroy(self, run_id: str) -> None:
+            self.owned = [] if gone else self.owned  # another heal was faster
+            raise ClusterError("removal is in progress", where=run_id)
+
+    report = healed(Contested(("r1", "/nowhere/runs/r1")))
+    assert report.healed == (("r1",) if gone else ())
+    assert bool(report.left) is not gone
+
+
+def test_a_ledger_without_a_line_needs_no_backend_that_cannot_be_reached(tmp_path, monkeypatch):
+    class Away(Backend):
+        traits = BackendTraits()
+
+        def available(self) -> No:
+            return No(why="no engine answers", what_to_do="start it")
+
+    monkeypatch.setenv("DETHRONE_STATE_DIR", str(tmp_path))
+    monkeypatch.setattr(module.registry, "load_all", lambda _: {"away": Away()})
+    (tmp_path / "runs" / "r1").mkdir(parents=True)
+    report = module.heal(progress=lambda _: None)
+    assert report.ledgers == 1
+    assert report.left == ()
 
 
 def test_a_run_is_live_if_any_of_its_things_names_a_ledger_that_is_held(healed, tmp_path):
