@@ -2,6 +2,8 @@
 
     ``python3 beside.py CONFIG INCARNATION COMMAND ...``
 
+The command is run for each question, or runs on and is sent an empty line for each.
+
 It starts itself once more as a child that answers, and becomes the node: process id, signals and exit code are the
 node's own. The child dies with the node (a parent's death kills it), and a frozen node's child is frozen with it, for
 they share a process group. One request is four zero bytes; one answer is a length (4 bytes, big-endian) and JSON.
@@ -130,6 +132,70 @@ class Command:
         return said if match is None else {**said, "groups": match.groupdict()}
 
 
+class Lasting:
+    """A command that runs on: it is sent an empty line for each question, and prints its answer as one line.
+
+    It starts at the first question. One that ends, or does not answer in time, is started again at the next question,
+    so that no answer comes late.
+    """
+
+    def __init__(self, argv: list[str], incarnation: int) -> None:
+        self._argv = argv
+        self._incarnation = incarnation
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def answer(self) -> dict[str, Any]:
+        """As ``Command``'s; ``out`` is the line, and ``code`` that of a command that ended."""
+        try:
+            code, raw = self._ask()
+        except OSError as error:
+            code, raw = self._end(127), str(error).encode()
+        return {"code": code, "out": raw.decode("utf-8", "replace"), "incarnation": self._incarnation}
+
+    def _ask(self) -> tuple[int, bytes]:
+        if self._process is None:
+            self._process = subprocess.Popen(
+                self._argv,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                bufsize=0,
+                preexec_fn=_die_with_parent,  # noqa: PLW1509 - there are no threads here
+            )
+        asks, answers = self._process.stdin, self._process.stdout
+        if asks is None or answers is None:
+            return self._end(127), b""
+        deadline = time.monotonic() + COMMAND_LIMIT_S
+        asks.write(b"\n")
+        out = b""
+        with selectors.DefaultSelector() as selector:
+            selector.register(answers, selectors.EVENT_READ)
+            while not out.endswith(b"\n"):
+                if len(out) > OUTPUT_MAX or not selector.select(max(0.0, deadline - time.monotonic())):
+                    return self._end(124), b""
+                data = answers.read(BLOCK)
+                if not data:
+                    return self._end(0), out
+                out += data
+        return 0, out
+
+    def _end(self, code: int) -> int:
+        """End it; its own exit code if it has ended already with another one than 0."""
+        process, self._process = self._process, None
+        if process is None:
+            return code
+        with process:
+            try:
+                code = process.wait(0.05) or code or 1
+            except subprocess.TimeoutExpired:
+                process.kill()
+        return code or 1
+
+
+def _die_with_parent() -> None:
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
 def bounded_run(argv: list[str]) -> tuple[int, bytes]:
     """Exit code and the first ``OUTPUT_MAX`` bytes of output; in time, even if the output stays open. OSError."""
     deadline = time.monotonic() + COMMAND_LIMIT_S
@@ -161,7 +227,10 @@ def bounded_run(argv: list[str]) -> tuple[int, bytes]:
     return code, bytes(out[:OUTPUT_MAX])
 
 
-def serve(listener: socket.socket, answerer: Log | Command) -> None:
+Answerer = Log | Command | Lasting
+
+
+def serve(listener: socket.socket, answerer: Answerer) -> None:
     """Answer for ever, one question after another: a client waits at most as long as an answer to another takes."""
     asked: dict[socket.socket, int] = {}
     with selectors.DefaultSelector() as selector:
@@ -184,7 +253,7 @@ def serve(listener: socket.socket, answerer: Log | Command) -> None:
                     connection.close()
 
 
-def converse(connection: socket.socket, asked: dict[socket.socket, int], answerer: Log | Command) -> bool:
+def converse(connection: socket.socket, asked: dict[socket.socket, int], answerer: Answerer) -> bool:
     """Take some bytes of a question, and answer it once it is whole. False: the other side hung up."""
     try:
         more = connection.recv(4 - asked[connection])
@@ -200,9 +269,9 @@ def converse(connection: socket.socket, asked: dict[socket.socket, int], answere
     return True
 
 
-def stay_beside(parent: int, config: dict[str, Any], answerer: Log | Command) -> None:
+def stay_beside(parent: int, config: dict[str, Any], answerer: Answerer) -> None:
     """The child's whole life. It keeps nothing open that is the node's."""
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    _die_with_parent()
     if os.getppid() != parent:
         return
     signal.signal(signal.SIGVTALRM, _too_slow)
@@ -218,9 +287,11 @@ def main(arguments: list[str]) -> None:
     path, incarnation, *command = arguments
     with open(path, encoding="utf-8") as file:  # noqa: PTH123
         config = json.load(file)
-    answerer: Log | Command
+    answerer: Answerer
     if "log" in config:
         answerer = Log(config["log"], config["became"], int(incarnation))  # before the node writes its first line
+    elif config.get("lasting"):
+        answerer = Lasting(config["command"], int(incarnation))
     else:
         answerer = Command(config["command"], int(incarnation), config.get("pattern"))
     parent = os.getpid()

@@ -271,7 +271,11 @@ def _probe(probe: ProbeTable, node: NodeTable, knobs: Mapping[str, str], *, wher
     if way == "command":
         known = (*(word for word in NODE_WORDS if word != "incarnation"), *node.ports, *knobs)
         check_words(split(probe.command or "", where=where), known, where=f"{where} command")
+    elif probe.lasting:
+        raise ConfigError("`lasting` belongs to a probe by command", where=where)
     if probe.pattern is not None:
+        if probe.lasting:
+            raise ConfigError("a command that runs on answers in JSON, without a `pattern`", where=where)
         if way != "command":
             raise ConfigError("`pattern` belongs to a probe by command", where=where)
         _pattern(probe.pattern, where=f"{where} pattern", needs="term")

@@ -78,6 +78,8 @@ def _unbounded(description: Description) -> dict[str, NotPromised]:
     ):
         if bound is None:
             out[name] = NotPromised(f"the description gives no {key}")
+    if not said.durable:
+        out["acknowledged-survives"] = NotPromised("the description says that acknowledged writes may be lost")
     if not said.pre_vote:
         out["leader-stability"] = NotPromised("the description promises no pre-vote")
     elif told and not {"pre_vote_started", "pre_vote_won"} <= told:

@@ -66,12 +66,13 @@ class ProbeTable(Table, frozen=True, kw_only=True):
 
     The fields are places in the answer: a path into JSON, a metric, a named group of ``pattern``. ``member_id``: what
     the answer calls a node. ``atomic``: role, term and leader are of one moment. ``headers``, ``auth``: of
-    an HTTP request.
+    an HTTP request. ``lasting``: the command runs on, and answers each line of its input.
     """
 
     http: str | None = None
     metrics: str | None = None
     command: Words | None = None
+    lasting: bool = False
     log: str | None = None
     port: str | None = None
     pattern: str | None = None
@@ -150,6 +151,7 @@ class PromiseTable(Table, frozen=True, kw_only=True):
     """``[promise]``: what the system claims. What it omits is not promised, and so not judged.
 
     ``tolerates``: faults under which everything promised holds; ``safe_under``: further faults under which safety does.
+    ``durable``: what was acknowledged is not lost.
     """
 
     election_timeout: str
@@ -159,6 +161,7 @@ class PromiseTable(Table, frozen=True, kw_only=True):
     leader_within: str | None = None
     step_down_within: str | None = None
     converge_within: str | None = None
+    durable: bool = True
     tiers: tuple[Literal["T1", "T2", "T3", "T4", "T5"], ...] = ("T1", "T2")
     leader_bound_to_term: bool = False
     linearizable_reads: bool = False

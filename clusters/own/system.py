@@ -211,7 +211,7 @@ class OwnSystem:
             return {**place, "log": fill(probe.log, words), "became": dict(probe.became)}
         argv = split(probe.command or "", where=self._description.path)
         pattern = {} if probe.pattern is None else {"pattern": probe.pattern}
-        return {**place, **pattern, "command": [fill(word, words) for word in argv]}
+        return {**place, **pattern, "lasting": probe.lasting, "command": [fill(word, words) for word in argv]}
 
     # --- what it says -----------------------------------------------------------------------------------------
 

@@ -12,7 +12,8 @@ import pytest
 from dethrone.clusters.docker.programs import find_go
 
 pytestmark = [pytest.mark.docker, pytest.mark.system]
-DOCS = Path(__file__).parents[2] / "docs"
+ROOT = Path(__file__).parents[2]
+DOCS, KEEP = ROOT / "docs", ROOT / "clusters/gallery/hashicorp_raft/keep"
 PAGE = (DOCS / "tutorial.md").read_text(encoding="utf-8")
 LIMIT_S = 400
 UNKNOWN = 2
@@ -64,12 +65,12 @@ def plain(text):
 
 
 def test_the_tutorial_does_what_it_says(tmp_path, state):
-    go = find_go((DOCS / "tutorial" / "go.mod").read_text(), progress=print)
+    go = find_go((KEEP / "go.mod").read_text(), progress=print)
     path = os.pathsep.join([str(Path(sys.executable).parent), str(Path(go).parent), os.environ["PATH"]])
-    (tmp_path / "docs").mkdir()
-    shutil.copytree(DOCS / "tutorial", tmp_path / "docs" / "tutorial", ignore=shutil.ignore_patterns("keep"))
+    for folder in (KEEP, DOCS / "tutorial"):
+        shutil.copytree(folder, tmp_path / folder.relative_to(ROOT))
     shell = Shell(tmp_path, path, state)
-    assert len(steps()) == 6
+    assert len(steps()) == 7
     for command, shown, expected in steps():
         code, output = shell.carry_out(command)
         if (code, expected) == (UNKNOWN, 0) and "unknown by noise" in output:  # once more

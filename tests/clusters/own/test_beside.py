@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -117,6 +118,38 @@ def test_a_command_is_over_in_time_whoever_holds_its_output_open_and_however_muc
     said = question(port)
     assert time.monotonic() - began < 2
     assert len(said["out"]) <= beside.OUTPUT_MAX
+
+
+LASTING = """
+import os, sys
+for number, _ in enumerate(sys.stdin):
+    print({}, flush=True)
+"""
+
+
+def test_a_command_that_runs_on_answers_each_question_and_dies_with_the_node(start):
+    config = {"command": [sys.executable, "-c", LASTING.format("os.getpid(), number")], "lasting": True}
+    process, port = start(config, "sleep", "60", incarnation=2)
+    pid, number = map(int, until(lambda: question(port))["out"].split())
+    assert question(port) == {"code": 0, "out": f"{pid} {number + 1}\n", "incarnation": 2}
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait(timeout=LIMIT_S)
+    assert until(lambda: not Path(f"/proc/{pid}").exists())
+
+
+def test_a_command_that_runs_on_is_started_again_after_an_end_or_an_answer_that_is_late(start, tmp_path):
+    late = tmp_path / "late"
+    what = f"os.getpid() if not os.path.exists({str(late)!r}) else os.remove({str(late)!r}) or time.sleep(60)"
+    config = {"command": [sys.executable, "-c", LASTING.format(what).replace("os, ", "os, time, ")], "lasting": True}
+    _, port = start(config, "sleep", "60")
+    first = int(until(lambda: question(port))["out"])
+    late.touch()
+    assert question(port)["code"] == 124
+    second = int(question(port)["out"])
+    assert second != first
+    os.kill(second, signal.SIGKILL)
+    assert until(lambda: question(port)["code"]) == -signal.SIGKILL
+    assert int(question(port)["out"]) not in {first, second}
 
 
 def test_a_pattern_takes_the_output_of_a_command_apart(start):

@@ -25,11 +25,21 @@ def test_a_packaged_description_is_an_installed_system_by_name_and_by_path(file)
     assert registry.load(registry.SYSTEMS, str(file)).name == file.stem
 
 
-@pytest.mark.parametrize("file", FILES, ids=[file.stem for file in FILES])
+PYTHON = [file for file in FILES if lock_file(str(file)).exists()]
+
+
+@pytest.mark.parametrize("file", PYTHON, ids=[file.stem for file in PYTHON])
 def test_what_hosts_install_is_pinned_and_the_version_is_the_pinned_one(file):
     pins = lock_file(str(file)).read_text()
     assert "--hash=sha256:" in pins
     assert f"=={registry.load(registry.SYSTEMS, file.stem).version()} " in pins
+
+
+def test_the_version_of_a_go_library_is_the_one_that_its_module_pins():
+    file = next(file for file in FILES if file.stem == "hashicorp-raft")
+    version = registry.load(registry.SYSTEMS, file.stem).version()
+    assert f"github.com/hashicorp/raft v{version}\n" in (file.parent / "keep" / "go.mod").read_text()
+    assert f"github.com/hashicorp/raft v{version} h1:" in (file.parent / "keep" / "go.sum").read_text()
 
 
 def test_a_copy_must_have_a_name_of_its_own(tmp_path):

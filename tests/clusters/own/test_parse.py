@@ -129,6 +129,9 @@ def test_a_probe_by_command_or_log_knows_the_words_of_its_place():
     asked = 'command = "ctl --at {address}:{http} {data_dir}"\nrole = "role"\nterm = "term"'
     assert described((http, asked)).probe.command == "ctl --at {address}:{http} {data_dir}"
     assert "{adress}" in str(refused((http, asked.replace("{address}", "{adress}"))))
+    lasting = described((http, asked + "\nlasting = true")).probe
+    assert lasting.lasting
+    assert "`lasting` belongs to" in str(refused(("[probe]", "[probe]\nlasting = true")))
     log = "log = \"{logs}/x\"\nbecame = { leader = 'lead (?P<term>\\d+)', follower = 'follow' }"
     assert "{logs}" in str(refused((http, log)))
 

@@ -119,6 +119,12 @@ def test_each_line_and_bound_that_is_added_makes_its_property_judged(change, jud
     assert set(promise().exempt) - set(promise(change).exempt) == judged
 
 
+def test_acknowledged_writes_may_be_lost_where_the_description_says_so():
+    exempt = promise(("tolerates =", "durable = false\ntolerates =")).exempt
+    assert "may be lost" in exempt["acknowledged-survives"].reason
+    assert "acknowledged-survives" not in promise().exempt
+
+
 def test_a_probed_log_end_judges_new_leaders_only_with_a_commit_and_a_leader_bound_to_its_term():
     bound = ("tolerates =", "leader_bound_to_term = true\ntolerates =")
     assert "leader-completeness" not in promise(('commit = "raft.commit"', ENDS), bound).exempt

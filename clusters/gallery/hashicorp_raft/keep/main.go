@@ -1,4 +1,4 @@
-// Keep is a small key-value store on hashicorp/raft: what the tutorial tests.
+// Keep is a small store of registers and lists on hashicorp/raft: what the tutorial tests, and a system of the gallery.
 //
 // Nothing in it knows of Dethrone but the function tell: it prints one JSON line for each step of an election, and is
 // called from thin wrappers around the library's own interfaces (its stores and its transport), at the moment at which
@@ -172,27 +172,28 @@ type command struct {
 	Value json.RawMessage `json:"value"`
 }
 
-type registers struct {
-	lock sync.Mutex
-	held map[string]json.RawMessage
+type store struct {
+	lock  sync.Mutex
+	held  map[string]json.RawMessage
+	lists map[string][]json.RawMessage
 }
 
-func (r *registers) Apply(entry *raft.Log) any { return r.ApplyBatch([]*raft.Log{entry})[0] }
+func (r *store) Apply(entry *raft.Log) any { return r.ApplyBatch([]*raft.Log{entry})[0] }
 
-func (r *registers) ApplyBatch(batch []*raft.Log) []any {
+func (r *store) ApplyBatch(batch []*raft.Log) []any {
 	tell("committed", fields{"index": batch[len(batch)-1].Index})
 	out := make([]any, len(batch))
 	for i, entry := range batch {
 		if entry.Type == raft.LogCommand {
-			out[i] = r.apply(entry.Data)
+			out[i] = r.apply(entry)
 		}
 	}
 	return out
 }
 
-func (r *registers) apply(data []byte) any {
+func (r *store) apply(entry *raft.Log) any {
 	var c command
-	if err := json.Unmarshal(data, &c); err != nil {
+	if err := json.Unmarshal(entry.Data, &c); err != nil {
 		return err
 	}
 	r.lock.Lock()
@@ -211,13 +212,18 @@ func (r *registers) apply(data []byte) any {
 			r.held[c.Key] = c.Value
 		}
 		return same
+	case "append":
+		r.lists[c.Key] = append(r.lists[c.Key], c.Value)
+		return fields{"index": entry.Index, "term": entry.Term}
+	case "read":
+		return append([]json.RawMessage{}, r.lists[c.Key]...)
 	default:
 		return held
 	}
 }
 
-func (r *registers) Snapshot() (raft.FSMSnapshot, error) { return nil, errors.New("no snapshots here") }
-func (r *registers) Restore(io.ReadCloser) error         { return errors.New("no snapshots here") }
+func (r *store) Snapshot() (raft.FSMSnapshot, error) { return nil, errors.New("no snapshots here") }
+func (r *store) Restore(io.ReadCloser) error         { return errors.New("no snapshots here") }
 
 // --- HTTP -----------------------------------------------------------------------------------------------------------
 
@@ -235,17 +241,22 @@ func status(answer http.ResponseWriter, _ *http.Request) {
 	}
 }
 
-func kv(answer http.ResponseWriter, ask *http.Request) {
-	c := command{Op: map[string]string{"PUT": "put", "POST": "cas", "GET": "get"}[ask.Method]}
-	c.Key = strings.TrimPrefix(ask.URL.Path, "/kv/")
+var ops = map[string]string{ // a method and what a path begins with → the operation
+	"PUT /kv/": "put", "POST /kv/": "cas", "GET /kv/": "get", "POST /list/": "append", "GET /list/": "read",
+}
+
+func operation(answer http.ResponseWriter, ask *http.Request) {
+	place := strings.LastIndex(ask.URL.Path, "/") + 1
+	c := command{Op: ops[ask.Method+" "+ask.URL.Path[:place]], Key: ask.URL.Path[place:]}
 	body, err := io.ReadAll(ask.Body)
-	if err == nil && c.Op == "put" {
+	switch c.Op {
+	case "put", "append":
 		c.Value = body
-	} else if err == nil && c.Op == "cas" {
-		err = json.Unmarshal(body, &c)
+	case "cas":
+		err = errors.Join(err, json.Unmarshal(body, &c))
 	}
 	data, wrong := json.Marshal(c)
-	if err != nil || wrong != nil {
+	if err != nil || wrong != nil || c.Op == "" {
 		http.Error(answer, "bad request", http.StatusBadRequest)
 		return
 	}
@@ -275,6 +286,8 @@ func main() {
 	id := flag.String("id", "", "name of this node")
 	peers := flag.String("peers", "", "all members: n1=address,n2=address")
 	data := flag.String("data", ".", "directory of the stores")
+	timeout := flag.Duration("timeout", time.Second, "of heartbeats and elections; a leader's lease is half of it")
+	preVote := flag.Bool("pre-vote", true, "ask for votes before the term rises")
 	forget := flag.Bool("forget", false, "keep term and vote in memory only: UNSAFE, to see it found")
 	flag.Parse()
 
@@ -305,8 +318,8 @@ func main() {
 
 	config := raft.DefaultConfig()
 	config.LocalID = raft.ServerID(*id)
-	config.HeartbeatTimeout, config.ElectionTimeout = 500*time.Millisecond, 500*time.Millisecond
-	config.LeaderLeaseTimeout = 250 * time.Millisecond
+	config.HeartbeatTimeout, config.ElectionTimeout, config.LeaderLeaseTimeout = *timeout, *timeout, *timeout/2
+	config.PreVoteDisabled = !*preVote
 	config.SnapshotThreshold, config.SnapshotInterval = 1<<40, 24*time.Hour
 	config.LogLevel = "WARN"
 	leads := make(chan bool)
@@ -323,11 +336,13 @@ func main() {
 	if last, err := disk.LastIndex(); err == nil && last == 0 {
 		must(raft.BootstrapCluster(config, logs, kept, snapshots, voters, raft.Configuration{Servers: members}))
 	}
-	r, err := raft.NewRaft(config, &registers{held: map[string]json.RawMessage{}}, logs, kept, snapshots, voters)
+	machine := &store{held: map[string]json.RawMessage{}, lists: map[string][]json.RawMessage{}}
+	r, err := raft.NewRaft(config, machine, logs, kept, snapshots, voters)
 	must(err)
 	node.Store(r)
 	http.HandleFunc("/status", status)
-	http.HandleFunc("/kv/", kv)
+	http.HandleFunc("/kv/", operation)
+	http.HandleFunc("/list/", operation)
 	must(http.ListenAndServe(address+httpPort, nil))
 }
 
