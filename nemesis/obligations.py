@@ -4,7 +4,9 @@ What that is, each kind declares (``FaultTraits.owes``): ``leader-cut-off``, ``f
 
 A *demand* is one obligation to be met, or, for a kind that owes none, one fault of it. Guarantees: pure; demands that
 ``fit`` together never take more nodes than a minority out of action at once (one, where there is no minority), so a
-quorum is left. Out of scope: when and in which order.
+quorum is left. Out of scope: when and in which order (``strategies``), that each kind that was asked for is in a plan
+at least once or the plan is refused (``dethrone.harness.engine.run.schedule_draw``), and whether it took place
+(``dethrone.checkers.coverage``).
 """
 
 from __future__ import annotations

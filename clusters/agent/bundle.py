@@ -57,7 +57,7 @@ ORDER = (
     ),
     *("noise", "gauge", "threads", "asked", "patterns", "frames", "pages", "sightings"),
     *("vdso", "tracing", "waits", "hand", "vdso_clock"),
-    *("node", "adopted", "convergence", "connections", "healing", "verbs", "server", "main"),
+    *("node", "adopted", "convergence", "connections", "healing", "verbs", "lost_rules", "server", "main"),
 )
 """All modules; each imports only earlier ones."""
 

@@ -1,4 +1,4 @@
-"""A client of a described system: one kept connection per node, one request or command per operation.
+"""A client of a described system: one kept connection per node; one request, command or call per operation.
 
 What a request says and how an answer is understood stands in ``[ops]``. Words in the path are percent-encoded; words
 in the body are JSON. Guarantees: a request is sent once; an answer that the description does not name leaves a changing
@@ -17,9 +17,10 @@ from urllib.parse import quote
 import msgspec
 
 from dethrone.clusters.own.answers import MISSING, at
+from dethrone.clusters.own.client_process import ClientProcess
 from dethrone.clusters.own.commands import carry_out
 from dethrone.clusters.own.headers import carried, over
-from dethrone.clusters.own.parse import Request, request_of
+from dethrone.clusters.own.operations import Request, request_of
 from dethrone.clusters.own.redis_client import RedisClient
 from dethrone.clusters.own.spec import OpTable
 from dethrone.clusters.own.words import fill_with
@@ -39,13 +40,15 @@ class OwnClient:
         *,
         port: int,
         words: Mapping[str, Mapping[str, str]] | None = None,
+        process: ClientProcess | None = None,
     ) -> None:
-        """``words``: of each node, for commands and headers."""
+        """``words``: of each node, for commands and headers. ``process``: of the user's own client, if there is one."""
         self._addresses = {name: spec.address for name, spec in nodes.items()}
         self._words = words or {}
         self._ops = ops
         self._kept = KeptHttp(self._addresses, port)
         self._redis = RedisClient(self._addresses, port)
+        self._process = process
 
     def invoke(self, f: str, value: Any, *, target: str, timeout_ns: Ns) -> OpOutcome:
         """Carry out one operation at the node ``target``."""
@@ -55,6 +58,9 @@ class OwnClient:
             return unsent(f"no node {target!r}")
         if op is None or held is None:
             return unsent(f"no operation {f!r} with the value {value!r:.80}")
+        if self._process is not None:
+            given = self._process.ask(f, target, list(held.values()), deadline)
+            return given if isinstance(given, OpOutcome) else returned(f, *given, node=target)
         if op.command is not None:
             words = {**self._words.get(target, {}), **{name: _plain(one) for name, one in held.items()}}
             left_ns = max(1, deadline - time.monotonic_ns())
@@ -75,6 +81,8 @@ class OwnClient:
         """Drop all connections."""
         self._kept.close()
         self._redis.close()
+        if self._process is not None:
+            self._process.close()
 
 
 def words_for(f: str, value: Any) -> Mapping[str, Any] | None:
@@ -112,14 +120,19 @@ def understand(f: str, op: OpTable, status: int, body: bytes, *, node: str) -> O
             return OpOutcome(status="ok", value=False, node=node)
     if status not in op.ok:
         return unanswered(f, f"HTTP {status}: {_shown(body)}", node=node)
+    if f == "cas" and op.value is None and op.refused:
+        return OpOutcome(status="ok", value=True, node=node)
+    shown = f"an answer that is not understood: {_shown(body)}"
+    return returned(f, _value(op, body), node=node, shown=shown)
+
+
+def returned(f: str, value: Any, *, node: str, shown: str = "") -> OpOutcome:
+    """How an operation ended that was done and gave ``value``; doubt if that is no value of such an operation."""
     if f in {"put", "add"}:
         return OpOutcome(status="ok", node=node)
-    value = _value(op, body)
     if f == "append":
         return OpOutcome(status="ok", value=_place(value), node=node)
     if f == "cas":
-        if op.value is None and op.refused:
-            return OpOutcome(status="ok", value=True, node=node)
         if isinstance(value, bool):
             return OpOutcome(status="ok", value=value, node=node)
     elif f == "read":
@@ -127,7 +140,7 @@ def understand(f: str, op: OpTable, status: int, body: bytes, *, node: str) -> O
             return OpOutcome(status="ok", value=value or [], node=node)
     elif value is None or isinstance(value, int | str):
         return OpOutcome(status="ok", value=value, node=node)
-    return unanswered(f, f"an answer that is not understood: {_shown(body)}", node=node)
+    return unanswered(f, shown or f"no value of {f}: {value!r:.120}", node=node)
 
 
 def _value(op: OpTable, body: bytes) -> Any:

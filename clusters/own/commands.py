@@ -18,8 +18,8 @@ import subprocess
 from collections.abc import Mapping
 from typing import Any
 
-from dethrone.clusters.own.parse import split
 from dethrone.clusters.own.spec import OpTable
+from dethrone.clusters.own.table import split
 from dethrone.clusters.own.words import fill
 from dethrone.clusters.systems.operations import unanswered, unsent
 from dethrone.harness.core.clock import SECOND, Ns

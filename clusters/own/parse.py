@@ -17,20 +17,19 @@ import msgspec
 from dethrone.clusters.agent.host.confinement import CAPABILITIES
 from dethrone.clusters.own.go_programs import check_sources
 from dethrone.clusters.own.headers import check_carried
+from dethrone.clusters.own.operations import operations, port_of
 from dethrone.clusters.own.processes import check_logs, starting
 from dethrone.clusters.own.python_packages import check_requirements
 from dethrone.clusters.own.spec import (
     Description,
     LogTable,
     NodeTable,
-    OpTable,
     ProbeTable,
     PromiseTable,
     SystemTable,
     TraceTable,
 )
-from dethrone.clusters.own.table import placed, read_table
-from dethrone.clusters.own.table import split as split  # noqa: PLC0414 - others know it from here
+from dethrone.clusters.own.table import placed, read_table, split
 from dethrone.clusters.own.trace import EVENTS
 from dethrone.clusters.own.words import check_words
 from dethrone.harness.core.clock import MS, Ns
@@ -41,21 +40,9 @@ from dethrone.harness.core.watches import check_pattern
 from dethrone.harness.core.zones import check_label
 
 TABLES = ("system", "node", "process", "setup", "probe", "log", "trace", "ops", "promise", "knobs")
-OPS = ("put", "get", "cas", "append", "read", "add")
-PATTERNS = ("ok_pattern", "fail_pattern", "absent_pattern", "refused_pattern")
-SHARED = ("port", "protocol", "ok", "fail", "absent", "refused", "headers", "auth", *PATTERNS)
-"""Keys of ``[ops]`` that hold for all operations which do not say otherwise."""
 PLACES = ("run_dir", "data_dir", "log_dir")
 """Directories of a node on its host."""
 NODE_WORDS = ("name", "number", "address", "members", "others", "first", "incarnation", "seed", "python", *PLACES)
-OP_WORDS: Mapping[str, tuple[str, ...]] = {
-    "put": ("key", "value"),
-    "get": ("key",),
-    "cas": ("key", "old", "value"),
-    "append": ("key", "value"),
-    "read": ("key",),
-    "add": ("key", "value"),
-}
 BESIDE_PORT = 7999
 FATAL_MAX, FATAL_LONGEST = 50, 200
 EVERY_MIN_NS, EVERY_MAX_NS = 20 * MS, 300 * MS
@@ -64,16 +51,7 @@ _SIZE = re.compile(r"([0-9]{1,6})([mg])")
 _USER = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,31}|\d{1,9}(:\d{1,9})?")
 _NAME = re.compile(r"[a-z](?:[a-z0-9-]|\.(?=[0-9])){0,30}")
 _KEY = re.compile(r"[a-z][a-z0-9_]*")
-_METHOD = re.compile(r"(GET|PUT|POST|DELETE|PATCH) (/\S*)(?: (.*))?", re.DOTALL)
 _GROUPS = ("role", "term", "leader", "voted_for", "commit", "log_term", "log_index")
-
-
-class Request(msgspec.Struct, frozen=True):
-    """A request line, taken apart."""
-
-    method: str
-    path: str
-    body: str
 
 
 class FileRead(msgspec.Struct, frozen=True):
@@ -130,7 +108,7 @@ def parse(text: str, *, path: str, read: Callable[[str], FileRead]) -> Descripti
     named: dict[str, str | None] = {} if trace is None else {"[trace] file": trace.file}
     named |= {} if probe.log is None else {"[probe] log": probe.log}
     check_logs(starts, named | ({"[log] file": log.file} if log.patterns else {}), path=path)
-    ops, port = _ops(tables.get("ops", {}), node, knobs, where=f"{path}: [ops]")
+    ops, port = operations(tables.get("ops", {}), node, knobs, where=f"{path}: [ops]")
     files = {place: read(name) for place, name in node.files.items()}
     for place in (place for place, file in files.items() if file.folder and place.startswith("/")):
         raise ConfigError(
@@ -155,12 +133,6 @@ def parse(text: str, *, path: str, read: Callable[[str], FileRead]) -> Descripti
         folders={place: file.content for place, file in files.items() if file.folder},
         executables=(*node.go, *(place for place, file in files.items() if file.executable)),
     )
-
-
-def request_of(op: OpTable) -> Request:
-    """The parts of a request that ``parse`` let through."""
-    match = _METHOD.fullmatch(op.request)
-    return Request(match[1], match[2], match[3] or "") if match else Request("GET", "/", "")
 
 
 # --- tables -----------------------------------------------------------------------------------------------------
@@ -318,21 +290,6 @@ def _pattern(pattern: str, *, where: str, needs: str) -> None:
         raise ConfigError(f"the pattern has no group (?P<{needs}>…)", where=where)
 
 
-def port_of(name: str | None, node: NodeTable, *, where: str) -> str:
-    """The port that is meant: the one of that name, or the only one. ConfigError."""
-    if name is None:
-        if len(node.ports) == 1:
-            return next(iter(node.ports))
-        if "http" in node.ports:
-            return "http"
-        raise ConfigError(
-            "it is not said which port", where=where, next_step='write port = "…": a name of [node] ports'
-        )
-    if name not in node.ports:
-        raise placed(unknown_name("port", name, node.ports), where)
-    return name
-
-
 def _log(log: LogTable, *, where: str) -> LogTable:
     if len(log.fatal) > FATAL_MAX:
         raise ConfigError(f"{len(log.fatal)} fatal texts are too many", where=where, next_step=f"at most {FATAL_MAX}")
@@ -379,82 +336,3 @@ def _trace(trace: TraceTable, *, where: str) -> TraceTable:
         raise ConfigError("sometimes names assertions of lines that are not printed", where=where, next_step=_SOMETIMES)
     check_words([trace.file], PLACES, where=f"{where} file")
     return trace
-
-
-def _ops(
-    raw: Mapping[str, Any], node: NodeTable, knobs: Mapping[str, str], *, where: str
-) -> tuple[dict[str, OpTable], str]:
-    known = (*OPS, *SHARED)
-    for key in raw:
-        if key not in known:
-            raise placed(unknown_name("key", key, known), where)
-    asked = {name: raw[name] for name in OPS if name in raw}
-    if not asked:
-        return {}, ""
-    shared = {name: raw[name] for name in SHARED if name in raw and name not in {"port", "protocol"}}
-    protocol = raw.get("protocol", "http")
-    if protocol not in {"http", "redis"}:
-        raise placed(unknown_name("protocol", str(protocol), ("http", "redis")), where)
-    out = {}
-    for name, given in asked.items():
-        table = {"request": given} if isinstance(given, str) else given
-        table = {"redis": given} if isinstance(given, list) else table
-        if not isinstance(table, dict):
-            raise ConfigError(f"{name} is no request", where=where, next_step='write it like "PUT /kv/{key} {value}"')
-        op = read_table(OpTable, {**shared, **table}, where=f"{where} {name}")
-        check_carried(op, ports=node.ports, knobs=knobs, secrets=node.secrets, where=f"{where} {name}")
-        if op.command is not None:
-            if "headers" in table or "auth" in table:
-                raise ConfigError("a command has no headers", where=f"{where} {name}")
-            _command_op(op, name, node, where=f"{where} {name}")
-        elif protocol == "redis" or op.redis:
-            if "auth" in table:
-                step = "write auth next to the operations"
-                raise ConfigError("one connection has one user", where=f"{where} {name}", next_step=step)
-            _redis_op(op, name, protocol, where=f"{where} {name}")
-        elif _METHOD.fullmatch(op.request) is None:
-            raise ConfigError(
-                f"{op.request!r} is no request",
-                where=f"{where} {name}",
-                next_step='write METHOD /path, and the body after a space: "PUT /kv/{key} {value}"',
-            )
-        check_words([op.request], OP_WORDS[name], where=f"{where} {name}")
-        out[name] = op
-    if all(op.command is not None for op in out.values()):
-        return out, ""
-    return out, port_of(raw.get("port"), node, where=where)
-
-
-def _redis_op(op: OpTable, name: str, protocol: object, *, where: str) -> None:
-    """ConfigError for an operation that is no Redis command."""
-    if protocol != "redis" or op.request or op.headers or not op.redis or not op.redis[0]:
-        cause = "" if protocol == "redis" else 'Redis commands need protocol = "redis" in [ops]'
-        step = 'write the words of one command, without headers: ["SET", "{key}", "{value}"]'
-        raise ConfigError(f"{name} is no Redis command", where=where, cause=cause, next_step=step)
-    check_words(op.redis, OP_WORDS[name], where=where)
-    try:
-        re.compile(op.fail_pattern or "")
-    except re.error as error:
-        raise ConfigError(f"fail_pattern is no regular expression: {error}", where=where) from error
-
-
-def _command_op(op: OpTable, name: str, node: NodeTable, *, where: str) -> None:
-    """ConfigError for an operation by a command that cannot be carried out, or not be understood."""
-    if op.request or op.redis:
-        raise ConfigError("both a request and a command", where=where, next_step="keep one of them")
-    words = (*OP_WORDS[name], "name", "number", "address", *node.ports)
-    check_words(split(op.command or "", where=where), words, where=where)
-    for key in PATTERNS:
-        try:
-            pattern = re.compile(getattr(op, key) or "", re.MULTILINE)
-        except re.error as error:
-            raise ConfigError(f"{key} is no regular expression: {error}", where=where) from error
-        if key == "ok_pattern" and not {*pattern.groupindex} <= {"value", "index", "term"}:
-            raise ConfigError(f"{key} has the groups {sorted(pattern.groupindex)}", where=where, next_step=_RESULTS)
-    if op.fail_pattern is None and name not in READS:
-        raise ConfigError("a command that changes something needs a fail_pattern", where=where, next_step=_FAILS)
-
-
-READS = ("get", "read")
-_RESULTS = "name the result (?P<value>…); of an append (?P<index>…) and (?P<term>…)"
-_FAILS = 'write what it prints if the change certainly did not happen; "(?!)" matches nothing'

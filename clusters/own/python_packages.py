@@ -44,8 +44,17 @@ def check_requirements(requirements: Sequence[str], *, where: str) -> None:
 
 def wheels(requirements: Sequence[str], description: str) -> Mapping[str, bytes]:
     """The file names of the wheels, with their content. ConfigError: they cannot be had, or are not the pinned ones."""
+    found = {file.name: file for file in wheel_files(requirements, description)}
+    for name, path in found.items():
+        if path.stat().st_size > WHEEL_MAX:
+            raise ConfigError(f"{name} is too large for a host: over {WHEEL_MAX >> 20} MiB", where=_key(description))
+    return {name: path.read_bytes() for name, path in found.items()}
+
+
+def wheel_files(requirements: Sequence[str], description: str) -> Sequence[Path]:
+    """The wheels on this machine, likewise."""
     if not requirements:
-        return {}
+        return ()
     kept = state_directory("python")
     with locked(kept / "lock", limit_s=2 * LIMIT_S):
         pins = _pins(requirements, description)
@@ -54,11 +63,7 @@ def wheels(requirements: Sequence[str], description: str) -> Mapping[str, bytes]
         folder = kept / digest
         if not folder.is_dir():
             _build(pins, folder, description)
-    found = {path.name: path for path in sorted(folder.glob("*.whl"))}
-    for name, path in found.items():
-        if path.stat().st_size > WHEEL_MAX:
-            raise ConfigError(f"{name} is too large for a host: over {WHEEL_MAX >> 20} MiB", where=_key(description))
-    return {name: path.read_bytes() for name, path in found.items()}
+    return sorted(folder.glob("*.whl"))
 
 
 def pinned(description: str) -> tuple[str, ...]:

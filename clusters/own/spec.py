@@ -124,7 +124,8 @@ class OpTable(Table, frozen=True, kw_only=True):
     """One client operation, over HTTP or by a command. ``request``: ``METHOD /path body``, with ``{key}``, ``{value}``,
     ``{old}``. ``command``: the same words and those of its node, run at the client; its ``…_pattern`` are regular
     expressions that its output must match to mean what they are called; of ``ok_pattern`` the group ``value`` is the
-    result. ``redis``: the words of a Redis command; ``fail_pattern`` is then of an error's text.
+    result. ``redis``: the words of a Redis command; ``fail_pattern`` is then of an error's text. ``client``: the class
+    of the user's own whose method of the operation's name is called.
 
     ``ok``: answers that mean done; ``fail``: certainly not done, ever; ``absent``: there is nothing at that key;
     ``refused``: of a cas, the register held something else. Every other answer is doubt. ``value``: where the answer
@@ -134,6 +135,7 @@ class OpTable(Table, frozen=True, kw_only=True):
     request: str = ""
     command: Words | None = None
     redis: tuple[str, ...] = ()
+    client: str = ""
     ok_pattern: str | None = None
     fail_pattern: str | None = None
     absent_pattern: str | None = None

@@ -19,11 +19,14 @@ from typing import Any
 
 from dethrone.clusters.own.answers import explain, reading
 from dethrone.clusters.own.client import OwnClient
+from dethrone.clusters.own.client_process import ClientProcess
 from dethrone.clusters.own.headers import Carrying, carried, check_values, over
-from dethrone.clusters.own.parse import BESIDE_PORT, FileRead, memory_bytes, parse, split
+from dethrone.clusters.own.parse import BESIDE_PORT, FileRead, memory_bytes, parse
 from dethrone.clusters.own.promise import exempt, observable, promise_of, told_events
+from dethrone.clusters.own.python_packages import wheel_files
 from dethrone.clusters.own.spec import Description
 from dethrone.clusters.own.supervising import command_of, commands_in, output_of, supervised, understood
+from dethrone.clusters.own.table import split
 from dethrone.clusters.own.trace import event_of, read_lines
 from dethrone.clusters.own.unpacking import contents_of, packed, programs_of, unpacked, unpacking
 from dethrone.clusters.own.version import version_of
@@ -295,10 +298,18 @@ class OwnSystem:
 
     def client(self, nodes: Mapping[str, NodeSpec]) -> Client:
         """A new client."""
-        ops = self._description.ops
-        port = self._description.node.ports.get(self._description.ops_port, 0)
+        ops, ports = self._description.ops, self._description.node.ports
+        port = ports.get(self._description.ops_port, 0)
+        own = next((op.client for op in ops.values() if op.client), "")
+        process = None
+        if own:
+            shown = {
+                name: {"address": node.address, **ports, "knobs": dict(node.knobs)} for name, node in nodes.items()
+            }
+            packages = wheel_files(self._description.system.python, self._description.path)
+            process = ClientProcess(own, self.path.parent, shown, path=[str(file) for file in packages])
         words = {name: {**node.knobs, **self._member(name, node)} for name, node in nodes.items()}
-        return OwnClient(nodes, ops, port=port, words=words)
+        return OwnClient(nodes, ops, port=port, words=words, process=process)
 
     def operations(self) -> frozenset[str]:
         """The op names that its clients serve."""
@@ -432,6 +443,10 @@ def described(path: Path) -> OwnSystem:
 
     description = parse(text, path=str(path), read=read)
     _check_faults(description)
+    for file in {op.client.rpartition(":")[0] for op in description.ops.values() if op.client}:
+        if not (path.parent / file).is_file():
+            step = "paths are relative to the description"
+            raise ConfigError(f"there is no file {file}", where=f"{path}: [ops] client", next_step=step)
     return OwnSystem(description)
 
 

@@ -12,8 +12,8 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-from dethrone.clusters.own.parse import split
 from dethrone.clusters.own.spec import Description
+from dethrone.clusters.own.table import split
 from dethrone.harness.core.clean import one_line
 from dethrone.harness.core.errors import ConfigError
 

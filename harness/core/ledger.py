@@ -4,7 +4,8 @@
 ``lock``. The lock (flock) is held while the run lives, so that ``heal`` skips live runs and needs no process ids. A
 directory appears with its lock held and goes in one step: its names while it is made and removed begin with a dot.
 Guarantees: a line is fsynced before ``record`` returns; a torn last line is ignored by readers, for its effect never
-began. Out of scope: healing itself.
+began. Out of scope: when it is written (``engine/run/runner`` records the states of hosts before it asks for any), and
+healing itself (``engine/host/healing``).
 """
 
 from __future__ import annotations

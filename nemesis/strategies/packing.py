@@ -1,7 +1,7 @@
 """Packing demands into few steps: a small backtracking search, as a pure function.
 
 Guarantees: every group satisfies ``fits``; the result is a function of the arguments; bounded. Out of scope: what
-demands are.
+demands are, and what follows if they do not fit (``dethrone.harness.engine.run.schedule_draw``).
 """
 
 from __future__ import annotations

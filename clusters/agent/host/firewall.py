@@ -2,9 +2,9 @@
 
 Cuts are in the table ``filter``, links of bad quality in ``mangle``: there, packets that pass still meet all rules of
 ``filter``, those of others and our cuts. Guarantees: a chain is replaced as a whole; nothing outside our chain and its
-hook is changed; rules that let the harness and neighbour discovery pass come before all others; lost rules are noticed
-and can be put back. Out of scope: what becomes of packets that are queued (``qualities``), and proof that packets are
-dropped (``probes``).
+hook is changed; rules that let the harness and neighbour discovery pass come before all others; ``check`` says whether
+they are still there. Out of scope: when it is asked (``lost_rules``, once a second), what becomes of packets that are
+queued (``qualities``), and proof that packets are dropped (``probes``).
 """
 
 from __future__ import annotations

@@ -24,6 +24,7 @@ from dethrone.clusters.agent.host.adopted import AdoptedNode
 from dethrone.clusters.agent.host.common import Refused, boot_id, complain, now_ns
 from dethrone.clusters.agent.host.confinement import permitted
 from dethrone.clusters.agent.host.connections import Connection, Lane, Session, Verb
+from dethrone.clusters.agent.host.lost_rules import watch_links, watch_rules
 from dethrone.clusters.agent.host.noise import TICK_S
 from dethrone.clusters.agent.host.processes import Processes, process_stat
 from dethrone.clusters.agent.host.requests import integer_of, object_of, text_of
@@ -96,8 +97,8 @@ class Server:
         signal.set_wakeup_fd(self._wake_w, warn_on_full_buffer=False)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._end)
-        for watch in (self._host.watch_rules, self._host.watch_links):
-            threading.Thread(target=watch, name=watch.__name__, daemon=True).start()
+        for watch in (watch_rules, watch_links):
+            threading.Thread(target=watch, args=(self._host,), name=watch.__name__, daemon=True).start()
         signal.signal(signal.SIGHUP, lambda *_: None)  # a handler, not "ignore", which children would inherit
         self._selector.register(self._listener, selectors.EVENT_READ, self._accept)
         self._selector.register(self._wake_r, selectors.EVENT_READ, self._woken)

@@ -1,17 +1,16 @@
 """The agent's view of its host, and the verbs that act on it.
 
 Guarantees: each verb first checks its request, and returns JSON; faults that an earlier agent left behind are healed
-first. Out of scope: sockets, sessions and the order of requests (``server``).
+first. Out of scope: sockets, sessions and the order of requests (``server``), and faults that another program undoes
+(``lost_rules``).
 """
 
 from __future__ import annotations
 
 import base64
 import contextlib
-import functools
 import os
 import signal
-import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -20,13 +19,13 @@ from dethrone.clusters.agent.host.adopted import AdoptedNode
 from dethrone.clusters.agent.host.bursts import BURST_BYTES_MAX, BURST_MAX
 from dethrone.clusters.agent.host.clocks import FakeClock, HostClock
 from dethrone.clusters.agent.host.commands import Commands
-from dethrone.clusters.agent.host.common import MS, SECOND, Refused, boot_id, complain, now_ns
+from dethrone.clusters.agent.host.common import MS, SECOND, Refused, boot_id, now_ns
 from dethrone.clusters.agent.host.confinement import Confined, confined, give
 from dethrone.clusters.agent.host.connections import DeadMan, Verb
 from dethrone.clusters.agent.host.convergence import HostKeeper
 from dethrone.clusters.agent.host.damage import DataFiles
 from dethrone.clusters.agent.host.disks import NodeDisk, helper_argv
-from dethrone.clusters.agent.host.firewall import Firewall, Rules, Spared
+from dethrone.clusters.agent.host.firewall import Firewall, Spared
 from dethrone.clusters.agent.host.gauge import Gauge
 from dethrone.clusters.agent.host.healing import heal_alone
 from dethrone.clusters.agent.host.knocks import knock
@@ -54,10 +53,6 @@ from dethrone.clusters.agent.host.vdso_clock import VdsoClock, hand_as
 
 PLACED_MAX = 1000
 """Limit on the files that are given to the node's user."""
-RULES_PERIOD_S = 1.0
-"""How often rules in force are checked: with nftables in 0.1 ms if nothing changed; legacy rules are read."""
-LINKS_PERIOD_S = 0.1
-"""How often the helper that shapes links is looked at: while it is stopped, no packet of these links passes."""
 FIRST_SYNC_LIMIT_S = 1.0
 """How long ``prepare`` waits to learn whether the disk can be probed."""
 
@@ -161,49 +156,6 @@ class Host:
             run=self._run_name,
             directory=os.path.dirname(self._path) or "/",  # noqa: PTH120
         )
-
-    def watch_rules(self) -> None:
-        """Check our rules and commands periodically; put lost ones back, and report the loss."""
-        while True:
-            time.sleep(RULES_PERIOD_S)
-            for firewall in (self.rules, self.qualities.rules):
-                for rules in firewall.families():
-                    self._put_back("rules", functools.partial(self._put_back_rules, firewall, rules))
-            if self.commands.held:
-                self._put_back("commands", self.commands.put_back)
-            if self.node.disk is not None and self.node.disk.served:
-                self._put_back("disk", self.node.disk.put_back)
-            if self.node.cpu is not None:
-                self._put_back("cpu", self.node.cpu.put_back)
-            self.vdso.watch()
-
-    def watch_links(self) -> None:
-        """Look often whether the helper that shapes links lives; replace one that does not, and report the loss."""
-        turn_ns = now_ns()
-        while True:
-            time.sleep(LINKS_PERIOD_S)
-            last_ns, turn_ns = turn_ns, now_ns()
-            if self.qualities.used and turn_ns - last_ns < 2 * LINKS_PERIOD_S * SECOND:  # else we were late ourselves
-                self._put_back("links", self.qualities.put_back)
-
-    def _put_back(self, what: str, put_back: Callable[[], tuple[str, int, str]]) -> None:
-        """Put lost ones back, and report the loss. ``put_back``: see ``Commands.put_back``."""
-        try:
-            why, good_ns, still = put_back()
-        except (Refused, OSError) as error:
-            complain(what, error)
-            return
-        if why:
-            moment = now_ns()
-            detail = {"why": why, "put_back": not still, "why_not": still}
-            self.news.noise("rules-lost", good_ns, moment, moment - good_ns, **detail)
-
-    def _put_back_rules(self, firewall: Firewall, rules: Rules) -> tuple[str, int, str]:
-        why, good_ns = rules.check()
-        if not why:
-            return "", good_ns, ""
-        firewall.lost = [*firewall.lost[-7:], why]
-        return why, good_ns, rules.put_back()
 
     def _ack(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
         self.news.acknowledge(integer_of(request, "news", low=0, high=2**62))

@@ -1,7 +1,8 @@
 """Elections: a campaign, granting and counting votes, the start of a leadership.
 
 Guarantees: a candidate's own vote counts once it is on disk; one vote per term; the log decides only between equal
-terms. Out of scope: when to campaign (`deadline`) and pre-votes (`prevote`).
+terms. Out of scope: the rules that decide, and the planted bugs that break them (`rules`: `grants_vote`,
+`log_up_to_date`), when to campaign (`deadline`) and pre-votes (`prevote`).
 
 Source: Raft paper, 5.2, 5.4.1; thesis 4.2.3 (ignoring vote requests while a leader is heard).
 """

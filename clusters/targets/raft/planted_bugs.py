@@ -1,4 +1,6 @@
-"""The planted bugs that need more than an expression: one class of broken rules each; all others stand in ``rules``.
+"""The planted bugs that need more than an expression: one class of broken rules each.
+
+All others stand in ``rules``, at the rule that they break: those of votes and elections among them.
 
 Out of scope: finding the bugs, which is the exam's task.
 """

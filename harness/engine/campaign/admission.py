@@ -2,7 +2,7 @@
 
 Guarantees: noise halves how many are admitted, quiet runs admit one more, up to what was asked for; what must be alone
 (a repeat of a run that noise spoiled, hosts that belong to the user) begins when nothing else runs, and nothing begins
-next to it. Out of scope: starting runs.
+next to it. Out of scope: starting runs, and whether one is repeated (``live_seeds``).
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
 """The exit codes of the command, and the one function that chooses among them.
 
-Guarantees: a run that was not judged never exits with 0. Out of scope: who calls ``sys.exit``.
+Guarantees: a run that was not judged never exits with 0. Excused findings leave a verdict as it is: such a run exits
+with 0, or with 1 where ``--fail-on excused`` asks for that. Out of scope: what makes a finding excused
+(``dethrone.checkers.excuses``), and who calls ``sys.exit``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The one sentence that heads a judgement: why it passed, failed or stayed unknown.
 
 Guarantees: a failure is headed by its first finding that is neither excused nor known. Out of scope: the verdicts
-themselves (``judge``) and how reports draw them (``dethrone.harness.report``).
+themselves (``judge``), and the line of a screen that begins with PASS, FAIL or UNKNOWN and holds this sentence
+(``dethrone.harness.report.screens.headline``).
 """
 
 from __future__ import annotations

@@ -3,7 +3,8 @@
 Guarantees: events are numbered without gaps, in the order in which they were decided; an action leaves only together
 with the events that announce it, and the loop that takes both writes the events first (``runner``, ``virtual_loop``);
 each event is shown to every watcher and fed to the triggers that wait for its type. Out of scope: what is decided
-(``director``), and the file (``dethrone.harness.core.history``).
+(``director``), the file (``dethrone.harness.core.history``), and the undo of a fault, which ``runner`` records in the
+ledger (``dethrone.harness.core.ledger``) and so syncs to disk before it asks a host for the fault.
 """
 
 from __future__ import annotations

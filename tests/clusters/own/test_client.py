@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dethrone.clusters.own.client import OwnClient, said, understand, words_for
-from dethrone.clusters.own.parse import Request
+from dethrone.clusters.own.operations import Request
 from dethrone.clusters.own.spec import OpTable
 from dethrone.harness.core.clock import SECOND
 from tests.clusters.own.described import described

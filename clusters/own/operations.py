@@ -1,0 +1,169 @@
+"""``[ops]`` of a description: each operation as one request, one command, one Redis command, or a method of a client.
+
+Guarantees: pure; a key that is unknown, or that does not fit what carries the operation, is a ConfigError that names
+it. Out of scope: carrying operations out (``client``), and whether a client's file is there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from dethrone.clusters.own.headers import check_carried
+from dethrone.clusters.own.spec import NodeTable, OpTable
+from dethrone.clusters.own.table import placed, read_table, split
+from dethrone.clusters.own.words import check_words
+from dethrone.harness.core.errors import ConfigError
+from dethrone.harness.core.registry import unknown_name
+
+OPS = ("put", "get", "cas", "append", "read", "add")
+PATTERNS = ("ok_pattern", "fail_pattern", "absent_pattern", "refused_pattern")
+SHARED = ("port", "protocol", "ok", "fail", "absent", "refused", "headers", "auth", *PATTERNS)
+"""Keys of ``[ops]`` that hold for all operations which do not say otherwise."""
+CLIENT = ("client", "serves")
+"""Keys of ``[ops]`` of a client of the user's own; nothing else stands there then."""
+READS = ("get", "read")
+_RESULTS = "name the result (?P<value>…); of an append (?P<index>…) and (?P<term>…)"
+_SERVES = 'write client = "client.py:Client" and serves = ["put", "get"] in [ops]'
+_FAILS = 'write what it prints if the change certainly did not happen; "(?!)" matches nothing'
+OP_WORDS: Mapping[str, tuple[str, ...]] = {
+    "put": ("key", "value"),
+    "get": ("key",),
+    "cas": ("key", "old", "value"),
+    "append": ("key", "value"),
+    "read": ("key",),
+    "add": ("key", "value"),
+}
+_METHOD = re.compile(r"(GET|PUT|POST|DELETE|PATCH) (/\S*)(?: (.*))?", re.DOTALL)
+_CLIENT = re.compile(r"[^:\0]+\.py:[A-Za-z_][A-Za-z0-9_]*")
+
+
+class Request(msgspec.Struct, frozen=True):
+    """A request line, taken apart."""
+
+    method: str
+    path: str
+    body: str
+
+
+def request_of(op: OpTable) -> Request:
+    """The parts of a request that ``parse`` let through."""
+    match = _METHOD.fullmatch(op.request)
+    return Request(match[1], match[2], match[3] or "") if match else Request("GET", "/", "")
+
+
+def port_of(name: str | None, node: NodeTable, *, where: str) -> str:
+    """The port that is meant: the one of that name, or the only one. ConfigError."""
+    if name is None:
+        if len(node.ports) == 1:
+            return next(iter(node.ports))
+        if "http" in node.ports:
+            return "http"
+        raise ConfigError(
+            "it is not said which port", where=where, next_step='write port = "…": a name of [node] ports'
+        )
+    if name not in node.ports:
+        raise placed(unknown_name("port", name, node.ports), where)
+    return name
+
+
+def operations(
+    raw: Mapping[str, Any], node: NodeTable, knobs: Mapping[str, str], *, where: str
+) -> tuple[dict[str, OpTable], str]:
+    """Each operation of the table ``raw``, and the port's name, "" where none is needed. ConfigError."""
+    known = (*OPS, *SHARED, *CLIENT)
+    for key in raw:
+        if key not in known:
+            raise placed(unknown_name("key", key, known), where)
+    if "client" in raw or "serves" in raw:
+        return _of_client(raw, where=where), ""
+    asked = {name: raw[name] for name in OPS if name in raw}
+    if not asked:
+        return {}, ""
+    shared = {name: raw[name] for name in SHARED if name in raw and name not in {"port", "protocol"}}
+    protocol = raw.get("protocol", "http")
+    if protocol not in {"http", "redis"}:
+        raise placed(unknown_name("protocol", str(protocol), ("http", "redis")), where)
+    out = {}
+    for name, given in asked.items():
+        table = {"request": given} if isinstance(given, str) else given
+        table = {"redis": given} if isinstance(given, list) else table
+        if not isinstance(table, dict):
+            raise ConfigError(f"{name} is no request", where=where, next_step='write it like "PUT /kv/{key} {value}"')
+        if "client" in table:
+            raise ConfigError("one client serves all operations", where=f"{where} {name}", next_step=_SERVES)
+        op = read_table(OpTable, {**shared, **table}, where=f"{where} {name}")
+        check_carried(op, ports=node.ports, knobs=knobs, secrets=node.secrets, where=f"{where} {name}")
+        if op.command is not None:
+            if "headers" in table or "auth" in table:
+                raise ConfigError("a command has no headers", where=f"{where} {name}")
+            _command_op(op, name, node, where=f"{where} {name}")
+        elif protocol == "redis" or op.redis:
+            if "auth" in table:
+                step = "write auth next to the operations"
+                raise ConfigError("one connection has one user", where=f"{where} {name}", next_step=step)
+            _redis_op(op, name, protocol, where=f"{where} {name}")
+        elif _METHOD.fullmatch(op.request) is None:
+            raise ConfigError(
+                f"{op.request!r} is no request",
+                where=f"{where} {name}",
+                next_step='write METHOD /path, and the body after a space: "PUT /kv/{key} {value}"',
+            )
+        check_words([op.request], OP_WORDS[name], where=f"{where} {name}")
+        out[name] = op
+    if all(op.command is not None for op in out.values()):
+        return out, ""
+    return out, port_of(raw.get("port"), node, where=where)
+
+
+def _of_client(raw: Mapping[str, Any], *, where: str) -> dict[str, OpTable]:
+    """Each operation that a class of the user's own serves. ConfigError."""
+    client, serves = raw.get("client"), raw.get("serves")
+    if set(raw) != set(CLIENT):
+        raise ConfigError(
+            "a client of your own and other keys",
+            where=where,
+            cause=f"given: {', '.join(raw)}",
+            next_step='write client = "client.py:Client" and serves = ["append", "read"], and nothing else',
+        )
+    if not isinstance(client, str) or not _CLIENT.fullmatch(client):
+        raise ConfigError(f"{client!r} is no class in a Python file", where=where, next_step='write "client.py:Client"')
+    if not isinstance(serves, list) or not serves:
+        raise ConfigError("serves must list operations", where=where, next_step=f"known: {', '.join(OPS)}")
+    for name in serves:
+        if name not in OPS:
+            raise placed(unknown_name("operation", str(name), OPS), f"{where} serves")
+    return {name: OpTable(client=client) for name in serves}
+
+
+def _redis_op(op: OpTable, name: str, protocol: object, *, where: str) -> None:
+    """ConfigError for an operation that is no Redis command."""
+    if protocol != "redis" or op.request or op.headers or not op.redis or not op.redis[0]:
+        cause = "" if protocol == "redis" else 'Redis commands need protocol = "redis" in [ops]'
+        step = 'write the words of one command, without headers: ["SET", "{key}", "{value}"]'
+        raise ConfigError(f"{name} is no Redis command", where=where, cause=cause, next_step=step)
+    check_words(op.redis, OP_WORDS[name], where=where)
+    try:
+        re.compile(op.fail_pattern or "")
+    except re.error as error:
+        raise ConfigError(f"fail_pattern is no regular expression: {error}", where=where) from error
+
+
+def _command_op(op: OpTable, name: str, node: NodeTable, *, where: str) -> None:
+    """ConfigError for an operation by a command that cannot be carried out, or not be understood."""
+    if op.request or op.redis:
+        raise ConfigError("both a request and a command", where=where, next_step="keep one of them")
+    words = (*OP_WORDS[name], "name", "number", "address", *node.ports)
+    check_words(split(op.command or "", where=where), words, where=where)
+    for key in PATTERNS:
+        try:
+            pattern = re.compile(getattr(op, key) or "", re.MULTILINE)
+        except re.error as error:
+            raise ConfigError(f"{key} is no regular expression: {error}", where=where) from error
+        if key == "ok_pattern" and not {*pattern.groupindex} <= {"value", "index", "term"}:
+            raise ConfigError(f"{key} has the groups {sorted(pattern.groupindex)}", where=where, next_step=_RESULTS)
+    if op.fail_pattern is None and name not in READS:
+        raise ConfigError("a command that changes something needs a fail_pattern", where=where, next_step=_FAILS)
