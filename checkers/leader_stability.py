@@ -12,8 +12,10 @@ Two rules, each only where the realised faults leave no doubt:
   node can have granted it a round, or sent it the term. Exempt: its disk held back what it had received.
 
 Unknown, never fail: a change at which noise of W is charged (``dethrone.checkers.noise``): a stretch that began before
-the next leader was elected and ended no more than one election round before that; an older one explains nothing. The
-same holds for each rise of a term. Out of scope: leaders that never worked for B.
+the next leader was elected and ended no more than one election round before the old one was last seen leading, a node
+of W stood for election, or the next one can have won, whichever came first; an older stretch explains nothing. (A
+leader that steps down because of noise leaves an election behind that may take several rounds.) The same holds for each
+rise of a term. Out of scope: leaders that never worked for B.
 """
 
 from __future__ import annotations
@@ -71,7 +73,7 @@ class Campaign:
 
 class LeaderStability(Base):
     name = "leader-stability"
-    version = "2"
+    version = "3"
     kind = "liveness"
     channels = ("observed",)
     views = (columns, STOOD, SLOW_SYNCS)
@@ -90,7 +92,7 @@ class LeaderStability(Base):
                 excusing = judge.exemption(deposed)
                 if excusing is not None:
                     exempt += 1
-                elif noise.within(hosts, since := judge.not_before(deposed), deposed.after.hi):
+                elif noise.within(hosts, since := judge.not_before(deposed, hosts), deposed.after.hi):
                     lost = f"{deposed.leader} lost its term {deposed.term} to {deposed.after.leader}"
                     since, until = since - promise.election_timeout_ns, deposed.after.hi
                     by_noise.append(unknown_by_noise(lost, since, until, noise.charged(hosts, since, until)))
@@ -211,12 +213,20 @@ class _Judge:
                 first[lead.term] = lead
         return list(first.values())
 
-    def not_before(self, deposed: Deposed) -> Ns:
-        """The earliest moment at which the next leader can have won: it was polled in an earlier term until then."""
+    def not_before(self, deposed: Deposed, inside: Sequence[str]) -> Ns:
+        """The earliest moment at which this change can have begun: until then the old leader was seen leading, no node
+        ``inside`` stood for election, and the next leader was polled in an earlier term."""
         after, polls = deposed.after, self._seen.polls
+        asked = polls.column("lo")
         earlier = polls.of_node(after.leader) & (polls.column("term") < after.term)
-        asked = polls.column("lo")[earlier & (polls.keys <= after.hi)]
-        return min(after.lo, int(asked.max(initial=deposed.quiet_since)))
+        won = int(asked[earlier & (polls.keys <= after.hi)].max(initial=deposed.quiet_since))
+        led = [lo for place in self._leading[deposed.leader, deposed.term] if (lo := int(asked[place])) < after.hi]
+        stood = [
+            one.opened
+            for one in self._campaigns()
+            if one.node in inside and deposed.term < one.term <= after.term and one.opened > deposed.quiet_since
+        ]
+        return min(after.lo, won, led[-1], *stood)
 
     # --- the exemption --------------------------------------------------------------------------------------------
 
