@@ -48,6 +48,7 @@ LONGEST = (
     "tests/live/test_zookeeper.py",
     "tests/live/test_etcd.py",
     "tests/clusters/attach/test_attach.py",
+    "tests/live/test_gallery.py",
 )
 """Files on Docker that take longer than half a minute, the longest first: the order in which they start."""
 
