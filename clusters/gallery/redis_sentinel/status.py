@@ -10,10 +10,11 @@ Out of scope: passwords and TLS.
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import socket
 import sys
-from typing import IO, Any
+from typing import Any
 
 LIMIT_S = 0.2
 
@@ -23,7 +24,7 @@ class Connection:
 
     def __init__(self, address: str, port: int) -> None:
         self._place = (address, port)
-        self._stream: IO[bytes] | None = None
+        self._stream: io.BufferedRWPair | None = None
 
     def ask(self, *commands: tuple[str, ...]) -> list[Any]:
         """The answers to these commands, which are sent at once. Raises OSError or ValueError."""
@@ -44,7 +45,7 @@ class Connection:
             raise
 
 
-def _read(stream: IO[bytes]) -> Any:
+def _read(stream: io.BufferedRWPair) -> Any:
     line = stream.readline()
     if not line.endswith(b"\r\n"):
         raise ConnectionError("the connection is closed")
