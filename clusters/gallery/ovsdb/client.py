@@ -13,14 +13,18 @@ from typing import Any
 DATABASE = "kv"
 
 
-class NotSentError(Exception):
-    """The server could not be reached: nothing has happened."""
+class NotDoneError(Exception):
+    """Nothing has happened."""
+
+
+class UnmetError(Exception):
+    """What a transaction waits for does not hold: nothing has happened."""
 
 
 class Client:
     """Kept connections to the servers."""
 
-    not_done = (NotSentError,)
+    not_done = (NotDoneError,)
 
     def __init__(self, nodes: dict[str, dict[str, Any]]) -> None:
         self._nodes = nodes
@@ -36,13 +40,17 @@ class Client:
         return json.loads(rows[0]["value"]) if rows else None
 
     def cas(self, node: str, key: str, old: Any, value: Any) -> bool:
-        """Replace the row only if it holds ``old``."""
+        """Replace the row only if it holds ``old``.
+
+        That it does not, the server says by its own copy, which may be old, as reads may be: that is no claim about
+        the register.
+        """
         held = [] if old is None else [{"value": json.dumps(old)}]
         wait = {"op": "wait", "timeout": 0, "table": "registers", "where": [["key", "==", key]], "columns": ["value"]}
         try:
             self._transact(node, {**wait, "until": "==", "rows": held}, _delete(key), _insert(key, value))
-        except TimeoutError:
-            return False
+        except UnmetError:
+            raise NotDoneError("this server's copy holds something else") from None
         return True
 
     def add(self, node: str, key: str, value: Any) -> None:
@@ -55,7 +63,7 @@ class Client:
         return [json.loads(row["value"]) for row in self._transact(node, _select("members", key))[0]["rows"]]
 
     def _transact(self, node: str, *operations: dict[str, Any]) -> list[Any]:
-        """The results. TimeoutError: a ``wait`` did not hold; NotSentError; ValueError: any other error."""
+        """The results. UnmetError: a ``wait`` did not hold; NotDoneError; ValueError: any other error."""
         sock = self._connection(node)
         try:
             asked = {"id": 1, "method": "transact", "params": [DATABASE, *operations]}
@@ -66,7 +74,7 @@ class Client:
             raise
         errors = [str(one.get("error")) for one in answer["result"] or [] if one and one.get("error")]
         if "timed out" in errors:
-            raise TimeoutError
+            raise UnmetError
         if errors or answer["error"]:
             raise ValueError(errors or answer["error"])
         return list(answer["result"])
@@ -77,7 +85,7 @@ class Client:
                 place = self._nodes[node]
                 self._open[node] = socket.create_connection((place["address"], place["db"]), timeout=5)
             except OSError as error:
-                raise NotSentError(str(error)) from error
+                raise NotDoneError(str(error)) from error
         return self._open[node]
 
     def _drop(self, node: str) -> None:
