@@ -4,7 +4,7 @@
     serves = ["append", "read"]       # in [ops]
 
 Guarantees: a question is asked once; a process that does not answer in time is killed with its group, and the next
-operation has a new one, so that no answer comes late; whatever a method raises leaves a changing operation ``info``,
+operation has a new one, so that no answer comes late; any exception of a method leaves a changing operation ``info``,
 unless the class lists the exception in ``not_done``. Out of scope: what the class imports, and whether its values are
 true.
 """

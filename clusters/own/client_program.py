@@ -21,7 +21,7 @@ SHOWN = 200
 
 
 def loaded(file: str, name: str) -> Any:
-    """The class of that name in the file, whose directory is on the path. Raises whatever the file raises."""
+    """The class of that name in the file, whose directory is on the path. Raises what the file raises."""
     sys.path.insert(0, str(Path(file).resolve().parent))
     spec = importlib.util.spec_from_file_location("client_of_the_user", file)
     if spec is None or spec.loader is None:

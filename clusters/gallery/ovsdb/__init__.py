@@ -1,7 +1,7 @@
 """ovsdb-server, the database of Open vSwitch and OVN, as a cluster: Raft in C, written for this server.
 
 ``status.py`` reads ``cluster/status`` of the server's control socket; ``client.py`` carries operations out as OVSDB
-transactions (RFC 7047) at the server that it is told, which forwards changes to the leader.
+transactions (RFC 7047) at one server, which forwards changes to the leader.
 """
 
 from __future__ import annotations
