@@ -241,7 +241,7 @@ def test_the_reference_shows_redis_with_sentinel_and_its_replicas_follow_the_fir
     )
     description = described(text=redis + rest)
     system = OwnSystem(description)
-    assert (system.name, system.processes()) == ("redis-sentinel", ("redis", "sentinel"))
+    assert (system.name, system.processes()) == ("my-redis", ("redis", "sentinel"))
     assert system.image() == "node+redis-server+redis-sentinel"
     assert told(description, "n1")["first"] == []
     follow, _ = told(description, "n2")["first"]
