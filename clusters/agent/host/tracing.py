@@ -31,7 +31,7 @@ HOLD_LIMIT_S = 1.0
 SPINS = 100
 """How often it is asked for a stop before any pause."""
 LEAVES_MAX = 60
-"""How often threads run on for a moment to get out of a place: 40 ms in all."""
+"""How often threads run on for a moment to get out of a place: 18 ms of waiting in all."""
 STACK_SEEN = 16 << 10
 """How much of a thread's stack is searched for a place to which a signal handler returns."""
 USER_CODE = 0x33
