@@ -54,7 +54,8 @@ def test_a_node_starts_says_what_it_does_and_ends(box, running):
     lines = box.traced()
     assert lines == [(1, n) for n in range(1, len(lines) + 1)]
     assert box.news.index(box.kinds("trace")[-1]) < box.news.index(exited)
-    assert box.kinds("noise")[-1].data["kind"] == "summary"
+    # The canary goes on after the node's end: a slow sync may be news behind the summary.
+    assert "summary" in [noise.data["kind"] for noise in box.kinds("noise")]
     assert running.converge(HEALTHY).confirmed
     assert len(box.kinds("started")) == 1, "a node that was told to end for good is not started by converging"
 
