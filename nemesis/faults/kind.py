@@ -3,8 +3,10 @@
 A new kind of fault is one module next to this one and one line of ``pyproject.toml`` (entry points
 ``dethrone.faults``): nothing else lists kinds. All that other places need to know of it, it declares as ``FaultTraits``
 (``dethrone.harness.core.interfaces``); ``docs/new-fault.md`` says which answer has which effect. Only an effect that no
-kind has yet needs more: a part of ``HostState``, its agent (``clusters/agent/host/convergence``) and its simulation
-(``clusters/sim``). Guarantees: pure. Out of scope: what is drawn, and what the victims suffer.
+kind has yet needs more: a part of ``HostState`` (``harness/core/hoststate``) and its name (``Part`` in
+``harness/core/interfaces/faults``), its agent (``clusters/agent/host/convergence``), its simulation (``clusters/sim``),
+the backends that can do it (``capabilities``), and whether it makes a node stand still (``checkers/noise``).
+Guarantees: pure. Out of scope: what is drawn, and what the victims suffer.
 """
 
 from __future__ import annotations
