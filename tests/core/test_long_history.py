@@ -22,6 +22,7 @@ pytestmark = pytest.mark.slow
 
 SEEDS, FIRST = int(os.environ.get("DETHRONE_RANDOM_RUNS", "6")), int(os.environ.get("DETHRONE_RANDOM_SEED", "0"))
 """Random runs, and the first seed of theirs."""
+MORE = pytest.mark.nightly("up to a quarter of a minute each; make test has another of its kind")
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +65,7 @@ def test_verdicts_and_findings_on_a_long_history_are_those_on_the_one_in_memory(
     assert found.outcome == ("pass" if variant is None else "fail")
 
 
-@pytest.mark.parametrize("variant", [None, "45-acks-after-local-append"])
+@pytest.mark.parametrize("variant", [None, pytest.param("45-acks-after-local-append", marks=MORE)])
 def test_operations_that_are_judged_in_batches_of_objects_lead_to_the_same_verdicts(
     variant, sound, tmp_path, monkeypatch
 ):
@@ -100,7 +101,7 @@ def test_a_segment_that_is_not_sealed_yet_is_a_part_of_it(copied, sound):
     assert list(long) == list(in_memory(sound[0]))
 
 
-@pytest.mark.parametrize("cut", [0, 10])
+@pytest.mark.parametrize("cut", [pytest.param(0, marks=MORE), 10])
 def test_what_a_killed_run_left_is_read_from_disk_up_to_there_and_is_not_complete(cut, copied, sound):
     last = max(copied.iterdir())
     events = list(in_memory(sound[0]))[BLOCK_EVENTS:-500]
@@ -135,7 +136,7 @@ def test_a_byte_that_changes_after_it_was_opened_is_found_while_it_is_read(copie
     assert long.damage is not None
 
 
-@pytest.mark.parametrize("hurt", ["missing", "shorter", "another"])
+@pytest.mark.parametrize("hurt", ["missing", "shorter", pytest.param("another", marks=MORE)])
 def test_what_does_not_fit_its_end_is_read_event_by_event_and_never_complete(hurt, copied, tmp_path):
     first, second = sorted(copied.iterdir())[:2]
     if hurt == "missing":
@@ -151,7 +152,9 @@ def test_what_does_not_fit_its_end_is_read_event_by_event_and_never_complete(hur
     assert not found.complete
 
 
-@pytest.mark.parametrize("seed", range(FIRST, FIRST + SEEDS))
+@pytest.mark.parametrize(
+    "seed", [FIRST, FIRST + 1, *(pytest.param(seed, marks=MORE) for seed in range(FIRST + 2, FIRST + SEEDS))]
+)
 def test_random_runs_are_judged_from_disk_as_they_are_in_memory(seed):
     found = differential.compare(seed)
     assert found.events

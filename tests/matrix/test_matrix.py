@@ -30,8 +30,8 @@ from tests.matrix.table import PACKAGED, lines, mark, packaged, table
 
 COLUMNS = {column.name: column for column in all_columns()}
 SEEDS = 2
-OFTEN = ("raft", "master-slave")
-LONG = pytest.mark.nightly("10 to 25 seconds for each column; two of them are drawn in make test")
+OFTEN = ("master-slave",)
+LONG = pytest.mark.nightly("10 to 25 seconds for each column; one is played in make test")
 
 
 def column(*proofs, said="Y"):

@@ -60,8 +60,12 @@ def test_a_scenario_is_a_valid_plan_with_known_checkers(name):
     assert not set(expected.fails) & set(plan.promise.exempt)
 
 
+LONG = {"nacos-b6", "paxos-b3", "paxos-b4"}
+MORE = pytest.mark.nightly("up to a quarter of a minute each; the other scenarios are played in make test")
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("name", SCENARIOS)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=MORE) if name in LONG else name for name in SCENARIOS])
 def test_a_scenario_comes_out_as_expected(name, tmp_path):
     scenario = SCENARIOS[name]
     told = []
