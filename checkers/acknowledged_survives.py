@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 
 from dethrone.checkers.base import Base, finding, writes_expected
+from dethrone.checkers.calm_lists import CalmList, calm_lists, others
 from dethrone.checkers.polls import Polls
 from dethrone.checkers.shared_lists import Profile, Required, begins, first_shown, profiles_of, shared_lists
 from dethrone.harness.core.client_ops import Op, client_ops, misfit
@@ -83,7 +84,9 @@ class AcknowledgedSurvives(Base):
         tally: Counter[str] = Counter()
         findings: list[Finding] = []
         doubts: list[str] = []
-        for batch in client_ops(history).batches(LISTS):
+        for one in calm_lists(history).lists:
+            _count_calm(one, tally)
+        for batch in others(history, LISTS):
             keys, unread = collect(history, batch)
             doubts += unread
             for name, key in sorted(keys.items()):
@@ -127,6 +130,18 @@ def _examined(history: History, promise: Promise, name: str, key: _Key, tally: C
         order_disagreements=len(mixed),
     )
     return findings
+
+
+def _count_calm(one: CalmList, tally: Counter[str]) -> None:
+    tally.update(
+        judged=one.acknowledged if one.final_reads else 0,
+        appends=one.appends,
+        appends_acknowledged=one.acknowledged,
+        appends_unknown=one.unknown,
+        reads=one.reads,
+        final_reads=one.final_reads,
+        keys=int(one.appends > 0 or one.reads > 0),
+    )
 
 
 def collect(history: History, batch: Bools | None) -> tuple[dict[str, _Key], list[str]]:

@@ -10,7 +10,6 @@ acknowledgement, a leader's once its own log has reached it. Out of scope: whose
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,7 +21,6 @@ from dethrone.checkers.members import configurations
 from dethrone.checkers.replay_state import LAST, Committed, Known, State
 from dethrone.checkers.stored_logs import UNKNOWN, LeaderEnd, Prefixes, Regression, Replica
 from dethrone.harness.core.chunks import Chunk, Note, by_node
-from dethrone.harness.core.events import Return
 from dethrone.harness.core.history import History, View
 from dethrone.harness.core.plan import Plan
 from dethrone.harness.core.promise import Promise
@@ -358,14 +356,11 @@ class _Acknowledged:
 
     def take(self, chunk: Chunk) -> None:
         """Take the next part of the history."""
-        for back in chunk.of(Return):
-            if back.status != "ok" or not isinstance(back.value, Mapping):
-                continue
-            index: Any = back.value.get("index")
-            term: Any = back.value.get("term")
-            if _positive(index) and _positive(term) and self._known.further(back.group, term, (term, index, 0)):
-                how = "a client received the acknowledgement"
-                self._known.add(Committed(back.group, term, term, index, how, (back.seq,)))
+        for seq, group, value in chunk.answers("index"):
+            index: Any = value["index"]
+            term: Any = value.get("term")
+            if _positive(index) and _positive(term) and self._known.further(group, term, (term, index, 0)):
+                self._known.add(Committed(group, term, term, index, "a client received the acknowledgement", (seq,)))
 
     def done(self) -> Known:
         """All parts."""

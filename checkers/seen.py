@@ -16,6 +16,7 @@ import msgspec
 
 from dethrone.checkers.base import FINDINGS_MAX, Base, finding
 from dethrone.harness.core.client_ops import client_ops, object_of
+from dethrone.harness.core.columns import Bools
 from dethrone.harness.core.events import Mark
 from dethrone.harness.core.operations import NEVER, ModelOptions, Operation, Operations, of_history
 from dethrone.harness.core.plan import Plan
@@ -134,13 +135,19 @@ class SeenChecker(Base):
 
     def see_run(self, history: History, options: ModelOptions) -> Seen:
         """The anomalies in the operations of a run."""
-        functions = self.functions()
-        parts = []
-        for batch in client_ops(history).batches(functions) if self.by_object else (None,):
-            operations = of_history(history, functions, batch).each(self.keyed)
-            seen = self.see(operations, options)
-            parts.append(msgspec.structs.replace(seen, doubts=[*operations.doubts, *seen.doubts]))
+        parts = self.parts(
+            history, client_ops(history).batches(self.functions()) if self.by_object else (None,), options
+        )
         return parts[0] if len(parts) == 1 else joined(parts)
+
+    def parts(self, history: History, batches: Iterable[Bools | None], options: ModelOptions) -> list[Seen]:
+        """The anomalies in each of these batches (``Ops.batches``)."""
+        found = []
+        for batch in batches:
+            operations = of_history(history, self.functions(), batch).each(self.keyed)
+            seen = self.see(operations, options)
+            found.append(msgspec.structs.replace(seen, doubts=[*operations.doubts, *seen.doubts]))
+        return found
 
     def options(self, promise: Promise) -> ModelOptions:
         """How operations of a run are to be read under this promise."""

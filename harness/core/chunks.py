@@ -105,6 +105,9 @@ class Chunk(Protocol):
     def returned(self, words: Dictionary) -> Returned:
         """The columns of all returns."""
 
+    def answers(self, naming: str) -> Iterable[tuple[int, str, Mapping[str, Any]]]:
+        """``seq``, group and value of each return that is ``ok`` with a value that has this key."""
+
     @property
     def last_ns(self) -> int:
         """The largest ``t``; 0 without an event."""
@@ -201,6 +204,12 @@ class EventChunk:
     def returned(self, words: Dictionary) -> Returned:
         """See ``Chunk``."""
         return returned_of(self.of(Return), words)
+
+    def answers(self, naming: str) -> Iterator[tuple[int, str, Mapping[str, Any]]]:
+        """See ``Chunk``."""
+        for back in self.of(Return):
+            if back.status == "ok" and isinstance(back.value, Mapping) and naming in back.value:
+                yield back.seq, back.group, back.value
 
     @cached_property
     def last_ns(self) -> int:
@@ -383,6 +392,18 @@ class RowChunk:
             node=self._codes("node", mask, words),
             values=_values(rest, rows.value_returned),
         )
+
+    def answers(self, naming: str) -> Iterator[tuple[int, str, Mapping[str, Any]]]:
+        """See ``Chunk``."""
+        batch = self._batch.select(["seq", "group", "rest"])
+        taken = batch.take(_indices(np.flatnonzero(self._is("type", "return") & self._is("status", "ok"))))
+        word = f'"{naming}"'
+        with decoded():
+            for seq, group, rest in zip(*map(rows.listed, taken.columns), strict=True):
+                if word in rest:
+                    value = rows.value_returned(rest)
+                    if isinstance(value, Mapping) and naming in value:
+                        yield seq, group, value
 
     @property
     def last_ns(self) -> int:

@@ -91,19 +91,24 @@ class Ops:
         found: Bools = self.status == self.words.code("ok")
         return found
 
-    def batches(self, functions: Collection[str]) -> Iterator[Bools | None]:
+    def batches(self, functions: Collection[str], among: Bools | None = None) -> Iterator[Bools | None]:
         """Of the operations that do one of these all that are about some objects, for ``rows``; in the order in which
-        the objects appear. No batch has more than BATCH_OPS of them, unless one object has. None: all at once."""
-        wanted = self.are(functions)
+        the objects appear. No batch has more than BATCH_OPS of them, unless one object has. None: all at once.
+
+        ``among``: of these operations only; none of them, no batch.
+        """
+        wanted = self.are(functions) if among is None else self.are(functions) & among
         if int(wanted.sum()) <= BATCH_OPS:
-            yield None
+            if among is None or wanted.any():
+                yield among
             return
         objects = self._objects
         ends = np.cumsum(np.bincount(objects[wanted]))
         first = done = 0
         while first < len(ends):
             end = max(first + 1, int(np.searchsorted(ends, done + BATCH_OPS, side="right")))
-            yield (objects >= first) & (objects < end)
+            mine = (objects >= first) & (objects < end)
+            yield mine if among is None else mine & among
             first, done = end, int(ends[end - 1])
 
     @cached_property

@@ -118,12 +118,16 @@ def stream_of(
     history: History, functions: Iterable[str], doubts: list[str], among: Bools | None = None
 ) -> Iterator[Operation]:
     """The same one by one; ``doubts`` are added as they show."""
-    if not history.complete:
-        doubts.append(f"the history is not complete: {history.damage or 'it has no end record'}")
+    doubts += incomplete(history)
     for op in client_ops(history).rows(frozenset(functions), among):
         if isinstance(op.shown, HistoryError):
             doubts.append(misfit(op))
         yield _row(op)
+
+
+def incomplete(history: History) -> list[str]:
+    """Why all operations of a history may be doubted, if they may."""
+    return [] if history.complete else [f"the history is not complete: {history.damage or 'it has no end record'}"]
 
 
 def _row(op: Op) -> Operation:

@@ -174,7 +174,8 @@ def events_of(batch: pa.RecordBatch) -> Iterator[Any]:
 
 
 def _row_by_row(rows: pa.RecordBatch) -> Iterator[Any]:
-    return map(event_of, rows.to_pylist())
+    used = [name for name in rows.schema.names if rows.column(name).null_count < len(rows)]
+    return map(event_of, rows.select(used).to_pylist())
 
 
 def _observed(rows: pa.RecordBatch) -> Iterator[Any]:
@@ -320,10 +321,10 @@ def event_of(row: Mapping[str, Any]) -> AnyEvent:
     kind = row["type"]
     back = {column: name for name, column in _RENAMED.get(kind, {}).items()}
     fields: dict[str, Any] = {"type": kind, **msgspec.json.decode(row["rest"])}
-    if row["lo"] is not None:
-        fields["span"] = [row["lo"], row["hi"]]
-    if row["log_term"] is not None:
-        fields["log_end"] = [row["log_term"], row["log_index"]]
+    if row.get("lo") is not None:
+        fields["span"] = [row["lo"], row.get("hi")]
+    if row.get("log_term") is not None:
+        fields["log_end"] = [row["log_term"], row.get("log_index")]
     for column, value in row.items():
         if value is not None and column not in _NOT_FIELDS:
             fields[back.get(column, column)] = value

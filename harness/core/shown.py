@@ -15,6 +15,7 @@ share their beginning share its memory.
 from __future__ import annotations
 
 import hashlib
+from array import array
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import Any, Literal, overload
@@ -39,7 +40,7 @@ class Growing:
 
     def __init__(self, values: Sequence[Any] = ()) -> None:
         self.values: list[Any] = []
-        self.chain = [0]
+        self.chain = array("Q", [0])
         self.simple = True
         """Whether all values are whole numbers or words, which are equal exactly if they are the same value."""
         self.extend(values, _links(0, values))
@@ -47,7 +48,7 @@ class Growing:
     def extend(self, values: Sequence[Any], links: Sequence[int]) -> None:
         """More of them, and the hashes that follow."""
         self.values += values
-        self.chain += links
+        self.chain.extend(links)
         self.simple = self.simple and all(type(value) in (int, str) for value in values)
 
 
