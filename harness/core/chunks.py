@@ -1,6 +1,6 @@
 """Parts of a history in their order, which views are folded out of, without an object for each event.
 
-Two forms answer alike: events in memory (``EventChunk``) and columns (``RowChunk``), which make objects of those
+Two forms answer alike: events in memory (``EventChunk``) and columns (``row_chunks``), which make objects of those
 events only that are asked for. Guarantees: events in the order of the history, but the trace events of a node in its
 own order, ``(incarnation, n)``. Rows cannot be put in order, so that which makes chunks of rows sees to it
 (``long_history``).
@@ -8,20 +8,17 @@ own order, ``(incarnation, n)``. Rows cannot be put in order, so that which make
 
 from __future__ import annotations
 
-import contextlib
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import islice, pairwise
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
-from dethrone.harness.core import rows
 from dethrone.harness.core.columns import (
     Bools,
-    Codes,
     Dictionary,
     Ints,
     ObservedColumns,
@@ -30,17 +27,12 @@ from dethrone.harness.core.columns import (
     observed_columns,
     traced_columns,
 )
-from dethrone.harness.core.errors import HistoryError
 from dethrone.harness.core.events import Event, Invoke, Observed, Return, Traced
-from dethrone.harness.core.log_columns import LogColumns, log_columns
-from dethrone.harness.core.op_columns import Asked, Returned, Values, asked_of, returned_of
-
-if TYPE_CHECKING:
-    import pyarrow as pa
+from dethrone.harness.core.log_columns import LogColumns
+from dethrone.harness.core.op_columns import Asked, Returned, asked_of, returned_of
 
 E = TypeVar("E", bound=Event)
 _OWN_ORDER = attrgetter("incarnation", "n")
-_SHORT_MAX = 2**31 - 1
 ALL = slice(None)
 
 
@@ -191,7 +183,7 @@ class EventChunk:
     @cached_property
     def by_node(self) -> list[tuple[tuple[str, str], Ints]]:
         """See ``Chunk``."""
-        return _by_node(self.table, self.words)
+        return nodes_of(self.table, self.words)
 
     def observed_columns(self, words: Dictionary) -> ObservedColumns:
         """See ``Chunk``."""
@@ -237,272 +229,6 @@ def in_own_order(traced: list[Traced]) -> list[Traced]:
     return out
 
 
-class RowChunk:
-    """Events in columns: a batch whose words are dictionaries (``rows.WORDS``)."""
-
-    def __init__(self, batch: pa.RecordBatch) -> None:
-        self._batch = batch
-        self._made: dict[type, Sequence[Any]] = {}
-        self._traced: dict[int, Traced] = {}
-        """Place in ``table`` → what was made of it: several views keep the same events."""
-
-    def without(self, kinds: Collection[type[Event]]) -> Mapping[type, Sequence[Any]]:
-        """See ``Chunk``."""
-        tags = {str(kind.__struct_config__.tag) for kind in kinds}
-        coded = self._batch.column("type")
-        codes = [code for code, tag in enumerate(coded.dictionary.to_pylist()) if tag not in tags]
-        found: dict[type, list[Any]] = defaultdict(list)
-        for event in self._events(np.flatnonzero(np.isin(self._code_column(coded), codes))):
-            found[type(event)].append(event)
-        return found
-
-    def of(self, kind: type[E]) -> Sequence[E]:
-        """See ``Chunk``."""
-        if kind not in self._made:
-            mask = self._is("type", str(kind.__struct_config__.tag))
-            self._made[kind] = self._events(np.flatnonzero(mask))
-        return self._made[kind]
-
-    def asked_to(self, functions: Collection[str]) -> Sequence[Invoke]:
-        """See ``Chunk``."""
-        return self._events(np.flatnonzero(self._named(functions) & self._is("type", "invoke")))
-
-    def traced(self, names: Collection[str]) -> Sequence[Traced]:
-        """See ``Chunk``."""
-        held = [self._by_name[name] for name in names if name in self._by_name]
-        return self.traced_at(np.sort(np.concatenate(held))) if held else ()
-
-    def traced_at(self, places: Ints) -> Sequence[Traced]:
-        """See ``Chunk``."""
-        wanted = places.tolist()
-        fresh = [place for place in dict.fromkeys(wanted) if place not in self._traced]
-        if fresh:
-            made = self._events(self._traced_rows[fresh], rows.TRACED)
-            self._traced.update(zip(fresh, made, strict=True))
-        return [self._traced[place] for place in wanted]
-
-    def notes(self, names: Collection[str], indexed: Collection[str], within: slice = ALL) -> Iterator[Note]:
-        """See ``Chunk``."""
-        places = np.flatnonzero(self._named(names) & self._all_traced)[within]
-        index = self._batch.column("index")
-        known = index.is_valid().to_numpy(zero_copy_only=False)[places]
-        bare = known & self._named(indexed)[places]
-        columns = ("seq", "group", "node", "incarnation", "name", "term")
-        taken = (self._batch.column(name).take(_indices(places)) for name in columns)
-        shell = self._is("source", "shell")[places].tolist()
-        numbers = zip(index.fill_null(0).to_numpy()[places].tolist(), known.tolist(), strict=True)
-        rest = iter(self._batch.column("rest").take(_indices(places[~bare])).to_pylist())
-        with decoded():
-            yield from map(
-                Note,
-                *map(rows.listed, taken),
-                shell,
-                [number if there else None for number, there in numbers],
-                [None if without else rows.data_in(next(rest)) for without in bare.tolist()],
-            )
-
-    def logs(self, names: Collection[str]) -> LogColumns | None:
-        """See ``Chunk``."""
-        mask, index, rest = (
-            self._named(names)[self._traced_rows],
-            self._batch.column("index"),
-            self._batch.column("rest"),
-        )
-        rows_of = self._traced_rows[mask]
-        return log_columns(
-            self.table,
-            self.words,
-            mask,
-            named=index.fill_null(-1).to_numpy()[rows_of],
-            known=index.is_valid().to_numpy(zero_copy_only=False)[rows_of],
-            rests=lambda places: rest.take(_indices(rows_of[places])).dictionary_encode(),
-        )
-
-    @cached_property
-    def words(self) -> Dictionary:
-        """See ``Chunk``."""
-        return Dictionary()
-
-    @cached_property
-    def table(self) -> TracedColumns:
-        """See ``Chunk``."""
-        mask, words = self._all_traced, self.words
-        return TracedColumns(
-            seq=self._numbers("seq", mask),
-            group=self._codes("group", mask, words),
-            node=self._codes("node", mask, words),
-            incarnation=self._numbers("incarnation", mask),
-            n=self._numbers("n", mask),
-            name=self._codes("name", mask, words),
-            term=self._numbers("term", mask),
-            shell=self._is("source", "shell")[mask],
-        )
-
-    @cached_property
-    def by_node(self) -> list[tuple[tuple[str, str], Ints]]:
-        """See ``Chunk``."""
-        return _by_node(self.table, self.words)
-
-    def observed_columns(self, words: Dictionary) -> ObservedColumns:
-        """See ``Chunk``."""
-        mask = self._is("type", "observed")
-        return ObservedColumns(
-            seq=self._numbers("seq", mask),
-            t=self._numbers("t", mask),
-            lo=self._numbers("lo", mask),
-            hi=self._numbers("hi", mask),
-            group=self._codes("group", mask, words),
-            node=self._codes("node", mask, words),
-            incarnation=np.clip(self._numbers("incarnation", mask), -_SHORT_MAX, _SHORT_MAX).astype(np.int32),
-            role=self._codes("role", mask, words),
-            leads=self._flags("leads", mask),
-            term=self._numbers("term", mask),
-            leader=self._codes("leader", mask, words),
-            voted_for=self._codes("voted_for", mask, words),
-            log_term=self._numbers("log_term", mask),
-            log_index=self._numbers("log_index", mask),
-            commit=self._numbers("commit", mask),
-            atomic=self._flags("atomic", mask),
-        )
-
-    def asked(self, words: Dictionary) -> Asked:
-        """See ``Chunk``."""
-        mask = self._is("type", "invoke")
-        rest = self._batch.column("rest").take(_indices(np.flatnonzero(mask)))
-        return Asked(
-            seq=self._numbers("seq", mask),
-            t=self._numbers("t", mask),
-            group=self._codes("group", mask, words),
-            op=self._numbers("op", mask),
-            process=self._numbers("process", mask),
-            f=self._codes("name", mask, words),
-            target=self._codes("node", mask, words),
-            values=_values(rest, rows.value_asked),
-        )
-
-    def returned(self, words: Dictionary) -> Returned:
-        """See ``Chunk``."""
-        mask = self._is("type", "return")
-        rest = self._batch.column("rest").take(_indices(np.flatnonzero(mask)))
-        return Returned(
-            seq=self._numbers("seq", mask),
-            t=self._numbers("t", mask),
-            op=self._numbers("op", mask),
-            status=self._codes("status", mask, words),
-            node=self._codes("node", mask, words),
-            values=_values(rest, rows.value_returned),
-        )
-
-    def answers(self, naming: str) -> Iterator[tuple[int, str, Mapping[str, Any]]]:
-        """See ``Chunk``."""
-        batch = self._batch.select(["seq", "group", "rest"])
-        taken = batch.take(_indices(np.flatnonzero(self._is("type", "return") & self._is("status", "ok"))))
-        word = f'"{naming}"'
-        with decoded():
-            for seq, group, rest in zip(*map(rows.listed, taken.columns), strict=True):
-                if word in rest:
-                    value = rows.value_returned(rest)
-                    if isinstance(value, Mapping) and naming in value:
-                        yield seq, group, value
-
-    @property
-    def last_ns(self) -> int:
-        """See ``Chunk``."""
-        times = self._batch.column("t").to_numpy()
-        return int(times.max()) if len(times) else 0
-
-    @cached_property
-    def _all_traced(self) -> Bools:
-        return self._is("type", "traced")
-
-    @cached_property
-    def _traced_rows(self) -> Ints:
-        """Place in ``table`` → row."""
-        return np.flatnonzero(self._all_traced)
-
-    @cached_property
-    def _by_name(self) -> dict[str, Ints]:
-        """Name → the places of its trace events in ``table``: many views ask for a name that is rare."""
-        name = self.table.name
-        order = np.argsort(name, kind="stable")
-        bounds = [*changes(name[order]).tolist(), len(order)]
-        return {self.words.word(int(name[order[lo]])) or "": order[lo:hi] for lo, hi in pairwise(bounds)}
-
-    def _is(self, column: str, word: str) -> Bools:
-        coded = self._batch.column(column)
-        held = coded.dictionary.to_pylist()
-        if word not in held:
-            return np.zeros(len(self._batch), dtype=np.bool_)
-        mask: Bools = self._code_column(coded) == held.index(word)
-        return mask
-
-    def _named(self, names: Collection[str]) -> Bools:
-        """Rows with one of these in the column ``name``."""
-        coded = self._batch.column("name")
-        codes = [code for code, word in enumerate(coded.dictionary.to_pylist()) if word in names]
-        mask: Bools = np.isin(self._code_column(coded), codes)
-        return mask
-
-    def _events(self, places: Ints, columns: Sequence[str] = ()) -> Sequence[Any]:
-        """The events of these rows, which need these columns only; (): any. HistoryError: one is none."""
-        if not len(places):
-            return ()
-        with decoded():
-            batch = self._batch.select(["type", *columns]) if columns else self._batch
-            return list(rows.events_of(batch.take(_indices(places))))
-
-    def _numbers(self, column: str, mask: Bools) -> Ints:
-        values: Ints = self._batch.column(column).fill_null(-1).to_numpy()[mask]
-        return values
-
-    def _flags(self, column: str, mask: Bools) -> Bools:
-        values: Bools = self._batch.column(column).fill_null(fill_value=False).to_numpy(zero_copy_only=False)[mask]
-        return values
-
-    def _codes(self, column: str, mask: Bools, words: Dictionary) -> Codes:
-        coded = self._batch.column(column)
-        table = np.array([*map(words.code, coded.dictionary.to_pylist()), -1], dtype=np.int32)
-        codes: Codes = table[self._code_column(coded)[mask]]
-        return codes
-
-    def _code_column(self, coded: Any) -> Codes:
-        codes: Codes = coded.indices.fill_null(-1).to_numpy()
-        return codes
-
-
-@contextlib.contextmanager
-def decoded() -> Iterator[None]:
-    """Raise a HistoryError for rows that are no events."""
-    try:
-        yield
-    except rows.NOT_EVENTS as error:
-        raise HistoryError(f"a row is not an event: {error}") from error
-
-
-def _values(rest: Any, decode: Callable[[str], Any]) -> Values:
-    """Of these texts the values. They wait compressed: there is one an operation, and few are ever looked at."""
-    import pyarrow as pa
-
-    sink = pa.BufferOutputStream()
-    batch = pa.record_batch({"rest": rest})
-    with pa.ipc.new_stream(sink, batch.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as stream:
-        stream.write_batch(batch)
-    packed = sink.getvalue()
-
-    def values(places: Ints | None) -> list[Any]:
-        texts = pa.ipc.open_stream(packed).read_next_batch().column("rest")
-        with decoded():
-            return list(map(decode, (texts if places is None else texts.take(_indices(places))).to_pylist()))
-
-    return values
-
-
-def _indices(places: Ints) -> Any:
-    import pyarrow as pa
-
-    return pa.array(places)
-
-
 def by_node(chunk: Chunk, among: Bools | None = None) -> list[tuple[tuple[str, str], Ints]]:
     """(group, node) → the places of its trace events in ``chunk.table``; ``among``: of these rows only."""
     if among is None:
@@ -511,7 +237,8 @@ def by_node(chunk: Chunk, among: Bools | None = None) -> list[tuple[tuple[str, s
     return [(who, places) for who, places in picked if len(places)]
 
 
-def _by_node(table: TracedColumns, words: Dictionary) -> list[tuple[tuple[str, str], Ints]]:
+def nodes_of(table: TracedColumns, words: Dictionary) -> list[tuple[tuple[str, str], Ints]]:
+    """(group, node) → the places of its rows, in order of appearance."""
     who, word = table.group.astype(np.int64) * len(words) + table.node, words.word
     order = np.argsort(who, kind="stable")
     bounds = [*changes(who[order]).tolist(), len(order)]

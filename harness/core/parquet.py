@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dethrone.harness.core import rows
-from dethrone.harness.core.chunks import RowChunk
 from dethrone.harness.core.errors import HistoryError
 from dethrone.harness.core.files import open_regular, sync, why_unwritten
 from dethrone.harness.core.history import History
+from dethrone.harness.core.row_chunks import RowChunk
 from dethrone.harness.core.rows import COLUMNS, DERIVED, WORDS, event_of, events_of, row_of
 
 if TYPE_CHECKING:
