@@ -31,6 +31,8 @@ PLACE = tempfile.mkdtemp(prefix="dethrone-tests-agent-")
 atexit.register(shutil.rmtree, PLACE, ignore_errors=True)
 AGENT = bundle.put(Path(PLACE))
 """The one file, as it is on hosts."""
+RUN = f"test-{os.getpid()}"
+"""The run of all agents of this process: another test run must not take their marks for its own."""
 PYTHON = os.environ.get("DETHRONE_AGENT_PYTHON", sys.executable)
 """The interpreter of agents and relays: any Python from 3.9 on."""
 
@@ -142,7 +144,7 @@ class Box:
         return (["ip", "netns", "exec", self.namespace] if self.namespace else []) + list(argv)
 
     def serve(self, *more: str) -> None:
-        argv = self.command(PYTHON, "-S", str(AGENT), "serve", "--socket", self.socket, "--run", "test", *more)
+        argv = self.command(PYTHON, "-S", str(AGENT), "serve", "--socket", self.socket, "--run", RUN, *more)
         self.agent = subprocess.Popen(argv)
 
     def relay(self) -> Stream:

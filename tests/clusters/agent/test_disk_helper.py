@@ -21,7 +21,7 @@ from dethrone.clusters.agent.host.mounts import mounted, unmount_ours
 from dethrone.harness.core.rng import Rng
 from tests.waiting import until
 
-from .conftest import AGENT, PYTHON
+from .conftest import AGENT, PYTHON, RUN
 from .test_volume import image, play
 
 pytestmark = [
@@ -77,10 +77,10 @@ class Disk:
         self.on()
 
     def on(self):
-        argv = [PYTHON, "-S", str(AGENT), "disk", "--directory", str(self.place), "--run", "test"]
+        argv = [PYTHON, "-S", str(AGENT), "disk", "--directory", str(self.place), "--run", RUN]
         self.helper = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         assert "ok" in json.loads(self.helper.stdout.readline())
-        assert mounted(str(self.place))[-1].source == "dethrone-test"
+        assert mounted(str(self.place))[-1].source == f"dethrone-{RUN}"
 
     def order(self, **order):
         self.helper.stdin.write(json.dumps(order) + "\n")
@@ -92,7 +92,7 @@ class Disk:
 
     def off(self):
         """Unmount; the helper ends by itself."""
-        assert unmount_ours(str(self.place), "test")
+        assert unmount_ours(str(self.place), RUN)
         assert self.helper.wait(10) == 0
         self.helper.stdin.close()
         self.helper.stdout.close()
@@ -260,8 +260,8 @@ def test_a_helper_that_is_killed_loses_nothing_and_the_mount_is_removed_twice(ap
             disk.at("f").read_bytes()
         assert caught.value.errno in {errno.ENOTCONN, errno.ECONNABORTED}
         assert not unmount_ours(str(disk.place), "another run")
-        assert unmount_ours(str(disk.place), "test")
-        assert not unmount_ours(str(disk.place), "test")
+        assert unmount_ours(str(disk.place), RUN)
+        assert not unmount_ours(str(disk.place), RUN)
         assert image(disk.place) == {b"f": b"never synced"}
         disk.on()
         assert disk.at("f").read_bytes() == b"never synced"
@@ -278,7 +278,7 @@ def test_a_helper_whose_agent_is_gone_serves_on_and_its_disk_is_well(apart, tmp_
         disk.helper.stdin.close()
         until(lambda: disk.write("f", 0, b"1") is None)
         assert disk.at("f").read_bytes() == b"1"
-        unmount_ours(str(disk.place), "test")
+        unmount_ours(str(disk.place), RUN)
         assert disk.helper.wait(10) == 0
 
     apart(body)

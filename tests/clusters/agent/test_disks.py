@@ -19,7 +19,7 @@ from dethrone.harness.core.hoststate import HEALTHY, DiskTrouble, HostState
 from dethrone.harness.core.interfaces import Command
 from tests.waiting import until
 
-from .conftest import AGENT, PYTHON, Box
+from .conftest import AGENT, PYTHON, RUN, Box
 
 pytestmark = [
     pytest.mark.namespaces,
@@ -179,7 +179,7 @@ def test_the_mount_is_removed_after_everything_was_killed_twice(apart):
             os.kill(pid, signal.SIGKILL)
         apart.agent.wait()
         for _ in range(2):
-            argv = [PYTHON, "-S", str(AGENT), "heal", "--socket", apart.socket, "--run", "test", "--stop"]
+            argv = [PYTHON, "-S", str(AGENT), "heal", "--socket", apart.socket, "--run", RUN, "--stop"]
             done = subprocess.run(
                 ["nsenter", "--mount", f"--target={holder.pid}", *argv], capture_output=True, text=True, check=False
             )

@@ -26,6 +26,8 @@ from dethrone.harness.core.hoststate import HEALTHY, DiskTrouble, HostState
 from dethrone.harness.core.interfaces import Command, Host
 from tests.waiting import until
 
+from .conftest import RUN
+
 pytestmark = pytest.mark.processes
 
 
@@ -342,7 +344,7 @@ def test_an_agent_that_was_replaced_is_lost_and_the_new_one_heals_what_it_finds(
 
 
 def heal(box, *more: str) -> tuple[int, dict]:
-    argv = [sys.executable, "-S", box.AGENT, "heal", "--socket", box.socket, "--run", "test", *more]
+    argv = [sys.executable, "-S", box.AGENT, "heal", "--socket", box.socket, "--run", RUN, *more]
     done = subprocess.run(argv, capture_output=True, timeout=30, check=False)
     return done.returncode, json.loads(done.stdout)
 
@@ -400,7 +402,7 @@ def test_a_harness_that_says_goodbye_is_not_missed(box):
 
 def test_two_agents_do_not_share_a_socket(box):
     box.meet()
-    argv = [sys.executable, "-S", box.AGENT, "serve", "--socket", box.socket, "--run", "test"]
+    argv = [sys.executable, "-S", box.AGENT, "serve", "--socket", box.socket, "--run", RUN]
     done = subprocess.run(argv, capture_output=True, timeout=10, check=False)
     assert done.returncode != 0
     assert b"already" in done.stderr

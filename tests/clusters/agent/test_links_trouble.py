@@ -17,6 +17,8 @@ from dethrone.harness.core.clock import MS, SECOND
 from dethrone.harness.core.hoststate import HEALTHY, HostState, LinkQuality
 from tests.waiting import until
 
+from .conftest import RUN
+
 pytestmark = [pytest.mark.namespaces]
 
 OWNER = """
@@ -50,7 +52,7 @@ def gone(pid: int) -> bool:
 
 def heal(box) -> dict[str, object]:
     """What the agent's own command says that it healed."""
-    argv = box.command(sys.executable, "-S", box.AGENT, "heal", "--socket", box.socket, "--run", "test")
+    argv = box.command(sys.executable, "-S", box.AGENT, "heal", "--socket", box.socket, "--run", RUN)
     return json.loads(subprocess.run(argv, capture_output=True, text=True, check=True).stdout)
 
 

@@ -19,6 +19,8 @@ from dethrone.harness.core.clock import MS, SECOND
 from dethrone.harness.core.hoststate import HEALTHY, HostState, with_cuts
 from tests.waiting import until
 
+from .conftest import RUN
+
 pytestmark = pytest.mark.namespaces
 
 TOOLS = pytest.mark.parametrize("five", ["legacy", "nft"], indirect=True)
@@ -304,7 +306,7 @@ def cut_from_n2(five, namespaces, tmp_path, *arguments, **meeting):
         box.end()
 
 
-@pytest.mark.parametrize(("kind", "more"), [("legacy", ["--run", "test"]), ("nft", ["--run", "test"]), ("nft", [])])
+@pytest.mark.parametrize(("kind", "more"), [("legacy", ["--run", RUN]), ("nft", ["--run", RUN]), ("nft", [])])
 def test_without_an_agent_heal_takes_the_rules_of_the_dead_one_out(namespaces, tmp_path, five, kind, more):
     with cut_from_n2(five, namespaces, tmp_path, "--iptables", kind, give_up_s=0.1) as (box, tool):
         box.agent.kill()

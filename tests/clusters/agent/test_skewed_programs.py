@@ -24,13 +24,13 @@ from dethrone.harness.core.hoststate import HEALTHY, ClockSkew, HostState
 from dethrone.harness.core.interfaces import Command
 from dethrone.harness.core.rng import Rng
 
-from .conftest import AGENT, PYTHON
+from .conftest import AGENT, PYTHON, RUN
 
 HERE = Path(__file__).parent / "skewed"
 HOUR = 3600 * SECOND
 WAIT_S, TOLERANCE_S = 0.2, 0.02
 LIMIT_S = 60
-LABEL = run_label("test").hex()
+LABEL = run_label(RUN).hex()
 TOOLS = {"c": ("gcc",), "go": ("go",), "java": ("javac", "java"), "python": ()}
 SPANS = {"c": ("span",), "go": ("sleep", "after"), "java": ("park", "sleep"), "python": ("event", "sleep")}
 """How a program of each language waits for a span of time."""

@@ -15,6 +15,8 @@ from dethrone.clusters.agent.host.common import Refused
 from dethrone.clusters.agent.host.hand import own_vdso
 from dethrone.clusters.agent.host.waits import Until, refusal, waits_until
 
+from .conftest import RUN
+
 SOURCE = Path(vdso.__file__).parent.parent / "vdso_stub.s"
 pytestmark = pytest.mark.skipif(platform.machine() != "x86_64", reason="clocks are skewed in the vDSO on x86-64 only")
 
@@ -24,7 +26,7 @@ def layout():
     return vdso.layout_of(own_vdso())
 
 
-LABEL = vdso.run_label("test")
+LABEL = vdso.run_label(RUN)
 
 
 def patched(layout, label=LABEL):
