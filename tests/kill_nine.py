@@ -67,7 +67,10 @@ def leftovers(run_ids: list[str]) -> list[str]:
         out = []
         for run_id in run_ids:
             selector = {"label": f"dethrone.run={run_id}"}
-            out += [f"container {found.name}" for found in client.containers.list(all=True, filters=selector)]
+            out += [
+                f"container {found.name}"
+                for found in client.containers.list(all=True, ignore_removed=True, filters=selector)
+            ]
             out += [f"network {found.name}" for found in client.networks.list(filters=selector)]
         return out
     finally:

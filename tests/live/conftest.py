@@ -17,7 +17,7 @@ def owned_by(state):
     """Containers and networks whose label names a ledger in this state directory."""
     client = docker.from_env()
     try:
-        found = [*client.containers.list(all=True, filters={"label": "dethrone.run"})]
+        found = [*client.containers.list(all=True, ignore_removed=True, filters={"label": "dethrone.run"})]
         found += client.networks.list(filters={"label": "dethrone.run"})
         labels = [
             (thing.name, (thing.labels if hasattr(thing, "labels") else thing.attrs.get("Labels") or {}))
