@@ -1,6 +1,6 @@
 """Client operations on logs, log by log, as the checker ``log`` judges them (``log_reads``).
 
-Guarantees: what is not understood is a doubt, and is left out; of polls of unknown outcome nothing is taken. Out of
+Guarantees: what is not understood is a doubt, and is not judged; of polls of unknown outcome nothing is taken. Out of
 scope: what is wrong with them.
 """
 
