@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 from pathlib import Path
 
@@ -35,8 +34,7 @@ def test_what_hosts_install_is_pinned_and_the_version_is_the_pinned_one(file):
     if "--hash=sha256:" in pins:
         assert f"=={version} " in pins
     else:
-        assert re.search(rf" v{re.escape(version)}$", pins, re.MULTILINE)
-        assert re.search(rf" v{re.escape(version)} h1:", pins)
+        assert f" v{version} h1:" in pins
 
 
 def test_the_version_of_a_go_library_is_the_one_that_its_module_pins():
