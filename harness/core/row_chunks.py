@@ -43,6 +43,8 @@ class RowChunk:
     def __init__(self, batch: pa.RecordBatch) -> None:
         self._batch = batch
         self._made: dict[type, Sequence[Any]] = {}
+        self._filled: dict[str, Any] = {}
+        """Column → its values as numbers: several views take the same."""
         self._traced: dict[int, Traced] = {}
         """Place in ``table`` → what was made of it: several views keep the same events."""
 
@@ -52,7 +54,7 @@ class RowChunk:
         coded = self._batch.column("type")
         codes = [code for code, tag in enumerate(coded.dictionary.to_pylist()) if tag not in tags]
         found: dict[type, list[Any]] = defaultdict(list)
-        for event in self._events(np.flatnonzero(np.isin(self._code_column(coded), codes))):
+        for event in self._events(np.flatnonzero(np.isin(self._code_column("type"), codes))):
             found[type(event)].append(event)
         return found
 
@@ -233,14 +235,14 @@ class RowChunk:
         held = coded.dictionary.to_pylist()
         if word not in held:
             return np.zeros(len(self._batch), dtype=np.bool_)
-        mask: Bools = self._code_column(coded) == held.index(word)
+        mask: Bools = self._code_column(column) == held.index(word)
         return mask
 
     def _named(self, names: Collection[str]) -> Bools:
         """Rows with one of these in the column ``name``."""
         coded = self._batch.column("name")
         codes = [code for code, word in enumerate(coded.dictionary.to_pylist()) if word in names]
-        mask: Bools = np.isin(self._code_column(coded), codes)
+        mask: Bools = np.isin(self._code_column("name"), codes)
         return mask
 
     def _events(self, places: Ints, columns: Sequence[str] = ()) -> Sequence[Any]:
@@ -252,7 +254,10 @@ class RowChunk:
             return list(rows.events_of(batch.take(_indices(places))))
 
     def _numbers(self, column: str, mask: Bools) -> Ints:
-        values: Ints = self._batch.column(column).fill_null(-1).to_numpy()[mask]
+        found: Ints | None = self._filled.get(column)
+        if found is None:
+            found = self._filled[column] = _without_nulls(self._batch.column(column))
+        values: Ints = found[mask]
         return values
 
     def _flags(self, column: str, mask: Bools) -> Bools:
@@ -262,12 +267,19 @@ class RowChunk:
     def _codes(self, column: str, mask: Bools, words: Dictionary) -> Codes:
         coded = self._batch.column(column)
         table = np.array([*map(words.code, coded.dictionary.to_pylist()), -1], dtype=np.int32)
-        codes: Codes = table[self._code_column(coded)[mask]]
+        codes: Codes = table[self._code_column(column)[mask]]
         return codes
 
-    def _code_column(self, coded: Any) -> Codes:
-        codes: Codes = coded.indices.fill_null(-1).to_numpy()
-        return codes
+    def _code_column(self, column: str) -> Codes:
+        found: Codes | None = self._filled.get(column)
+        if found is None:
+            found = self._filled[column] = _without_nulls(self._batch.column(column).indices)
+        return found
+
+
+def _without_nulls(column: Any) -> Any:
+    """The numbers of a column, -1 where there is none."""
+    return (column.fill_null(-1) if column.null_count else column).to_numpy()
 
 
 @contextlib.contextmanager
