@@ -11,6 +11,9 @@ from pathlib import Path
 
 import msgspec
 
+from dethrone.harness.core import registry
+from dethrone.harness.core.interfaces import Backend
+from dethrone.harness.core.plan import DataIn
 from dethrone.harness.engine.replay.stored_run import Stored, read_stored
 from dethrone.harness.engine.run.judge import check_path
 from dethrone.harness.engine.run.options import RunOptions
@@ -52,10 +55,24 @@ def options_at(stored: Stored, backend: str, place: Place) -> RunOptions:
     hosts, host = (old.hosts, old.host) if backend == old.backend else (None, ())
     if place.hosts is not None or place.host:
         hosts, host = place.hosts, place.host
-    settings = _settings(old, backend)
     return msgspec.structs.replace(
-        old, backend=backend, out=None, scenario=None, settings=settings, hosts=hosts, host=host
+        old,
+        backend=backend,
+        out=None,
+        scenario=None,
+        settings=_settings(old, backend),
+        hosts=hosts,
+        host=host,
+        data_in=_data_in(old, backend),
     )
+
+
+def _data_in(options: RunOptions, backend: str) -> DataIn | None:
+    """Nodes keep their data in memory where the hosts of the other backend have a place for it."""
+    if backend == options.backend or options.data_in != "memory":
+        return options.data_in
+    other: Backend = registry.load(registry.BACKENDS, backend)
+    return "memory" if other.traits.memory_dir else None
 
 
 def _settings(options: RunOptions, backend: str) -> dict[str, str]:
