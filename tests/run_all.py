@@ -4,11 +4,11 @@
 
 ``quick`` runs ``make check`` and, at the same time, the tests that only compute and are not slow, on all cores and
 with few examples of a property. ``test`` starts with these, while ``make`` prepares what the others need. Then it
-runs those with processes and namespaces of their own, two files at a time; at the same time those on Spark, and those
-that compute slowly, with the processor time that these leave. Last come those on Docker, three files at a time. All of
-these mostly wait. The longest files start first, so that none runs on alone at the end.
-``all`` adds the tests marked ``nightly`` and all examples of properties, and runs what waits one by one. The exit
-code is the worst of all parts; a part without tests is no failure as long as another part ran some.
+runs those with processes and namespaces of their own; at the same time those on Spark, and those that compute slowly,
+with the processor time that these leave. Last come those on Docker, three files at a time, since they mostly wait; the
+longest start first, so that none runs on alone at the end.
+``all`` adds the tests marked ``nightly`` and all examples of properties, and runs those on Docker one by one.
+The exit code is the worst of all parts; a part without tests is no failure as long as another part ran some.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ DOCKER = ("docker", "system")
 SPARK = ("spark",)
 PROCESSES = ("namespaces", "processes")
 WAITING = (*DOCKER, *SPARK, *PROCESSES)
-"""Markers of tests that watch clocks, by what they need."""
+"""Markers of tests that watch clocks, by what they need: those of one kind run one after another, but for Docker's."""
 
 NEEDS = {"quick": (), "test": ("images", "java", "tools"), "all": ("images-all", "java", "tools")}
 """The levels, and which targets of the Makefile prepare what the tests of each need that do not only compute."""
@@ -37,10 +37,6 @@ SLOWEST = ("--durations=25", "--durations-min=1")
 """What publishes the durations of a part."""
 
 LONGEST = (
-    "tests/clusters/local/test_runs.py",
-    "tests/clusters/local/test_several_processes.py",
-    "tests/clusters/local/test_outside_triggers.py",
-    "tests/clusters/local/test_own_packages.py",
     "tests/clusters/ssh/test_runs.py",
     "tests/live/test_runs.py",
     "tests/live/test_again.py",
@@ -54,7 +50,7 @@ LONGEST = (
     "tests/clusters/attach/test_attach.py",
     "tests/live/test_gallery.py",
 )
-"""Files that wait for longer than a quarter of a minute, the longest of a part first: the order in which they start."""
+"""Files on Docker that take longer than half a minute, the longest first: the order in which they start."""
 
 INTERRUPTED = 2
 NOTHING_RAN = 5
@@ -108,11 +104,10 @@ def stages(level: str) -> list[list[Part]]:
     computing = Part("computing", (), (*WAITING, "slow", *never), workers=cores, words=words)
     if level == "quick":
         return [[computing]]
-    at_once = (0, 0) if level == "all" else (2, 3)
-    processes = Part("processes", PROCESSES, (*DOCKER, *SPARK, *never), workers=at_once[0])
+    processes = Part("processes", PROCESSES, (*DOCKER, *SPARK, *never))
     spark = Part("spark", SPARK, (*DOCKER, *never))
     slow = Part("slow", ("slow",), (*WAITING, *never), workers=cores, yields=True)
-    docker = Part("docker", DOCKER, never, workers=at_once[1])
+    docker = Part("docker", DOCKER, never, workers=0 if level == "all" else 3)
     return [[computing], [processes, spark, slow], [docker]]
 
 

@@ -73,7 +73,7 @@ def test_rules_that_another_program_removed_are_put_back_and_the_fault_counts_as
     assert shape(hosts, "n2", delay_ns=20 * MS).confirmed
     box = five["n2"]
     tool = "iptables-legacy" if Path("/proc/net/ip_tables_names").exists() else "iptables"
-    subprocess.run(box.command(tool, "-w", "3", "-t", "mangle", "-F", "DETHRONE-test"), check=True)
+    subprocess.run(box.command(tool, "-w", "3", "-t", "mangle", "-F", f"DETHRONE-{RUN}"), check=True)
     until(lambda: any(one.data["kind"] == "rules-lost" for one in box.kinds("noise")), what="the loss is noticed")
     until(lambda: "NFQUEUE" in rules(box), what="the rules are back")
     healed = converge_all(hosts, {"n2": HEALTHY})["n2"]
