@@ -136,3 +136,36 @@ def test_a_list_that_is_not_calm_leaves_the_others_calm():
     verdict = judged(LogReads(), events)
     assert verdict["outcome"] == "fail"
     assert verdict["evidence"]["logs"] == 2
+
+
+def played(*steps):
+    """Operations one after another: ``("append", value)``, or ``("read", values)``."""
+    recorder, events = Recorder("list"), [Begin(seq=0, t=0, schema=SCHEMA, system="raft", nodes=("n1",), seed=1)]
+    for f, value in steps:
+        op, asked = len(events), "k" if f == "read" else ["k", value]
+        told = recorder.record("k", value) if f == "read" else None
+        events.append(Invoke(seq=op, t=op, op=op, process=0, f=f, value=asked, target="n1"))
+        events.append(Return(seq=op + 1, t=op + 1, op=op, status="ok", value=told, node="n1"))
+    events.append(End(seq=len(events), t=99, count=len(events), digest="", reason="complete"))
+    return History(events)
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        (("append", 1), ("read", [1, 2]), ("append", 2), ("read", [1, 2])),
+        (("append", 1), ("append", 2), ("read", [2, 1])),
+        (("append", 1), ("append", 2), ("append", 2), ("read", [1, 2])),
+        (("append", 1), ("append", 2), ("read", [1])),
+        (("append", 1), ("read", [1, 1])),
+        (("append", 1), ("read", [7])),
+    ],
+    ids=["read before it is asked for", "reordered", "appended twice", "lost", "shown twice", "never appended"],
+)
+def test_a_list_with_something_unusual_is_not_calm(steps):
+    assert not calm_lists(played(*steps)).lists
+
+
+def test_a_list_with_nothing_unusual_is_calm():
+    (one,) = calm_lists(played(("append", 1), ("read", [1]), ("append", 2), ("read", [1, 2]))).lists
+    assert (one.appends, one.acknowledged, one.reads, one.tested) == (2, 2, 2, 2)
