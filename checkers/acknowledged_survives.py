@@ -31,9 +31,8 @@ from dethrone.checkers.shared_lists import Profile, Required, begins, first_show
 from dethrone.harness.core.client_ops import Op, client_ops, misfit
 from dethrone.harness.core.columns import Bools
 from dethrone.harness.core.errors import HistoryError
-from dethrone.harness.core.events import Mark
 from dethrone.harness.core.history import History, per_history
-from dethrone.harness.core.operations import NEVER
+from dethrone.harness.core.operations import NEVER, final_began
 from dethrone.harness.core.plan import Plan
 from dethrone.harness.core.promise import Promise
 from dethrone.harness.core.shown import Shown
@@ -146,7 +145,7 @@ def _count_calm(one: CalmList, tally: Counter[str]) -> None:
 
 def collect(history: History, batch: Bools | None) -> tuple[dict[str, _Key], list[str]]:
     """Appends and reads of a batch by key, and what keeps reads from being judged. Malformed values are passed over."""
-    final = next((mark.seq for mark in history.of(Mark) if mark.name == "final"), None)
+    final = final_began(history)
     keys: dict[str, _Key] = defaultdict(_Key)
     doubts = []
     for op in client_ops(history).rows(LISTS, batch):
@@ -158,7 +157,7 @@ def collect(history: History, batch: Bools | None) -> tuple[dict[str, _Key], lis
             values = [] if op.shown is None else op.shown
             if _plain(values):
                 key = keys[str(op.value)]
-                is_final = final is not None and op.seq > final
+                is_final = op.seq > final
                 key.reads.append(_Read(op.seq, op.back, op.node or op.target, values, is_final))
     return dict(keys), doubts
 

@@ -12,7 +12,7 @@ Such lists are most of the operations of a long run, and no object is made of on
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,9 +21,8 @@ import numpy as np
 from dethrone.harness.core.client_ops import NONE, Ops, client_ops
 from dethrone.harness.core.columns import Bools, Ints, ints
 from dethrone.harness.core.errors import HistoryError
-from dethrone.harness.core.events import Mark
 from dethrone.harness.core.history import History, per_history
-from dethrone.harness.core.operations import NEVER
+from dethrone.harness.core.operations import NEVER, final_began
 from dethrone.harness.core.shown import Reader, Shown
 
 APPEND, READ, OTHER = 0, 1, 2
@@ -81,30 +80,28 @@ def calm_lists(history: History) -> CalmLists:
         found.read()
     except HistoryError:
         return CalmLists((), None)
-    final = next((mark.seq for mark in history.of(Mark) if mark.name == "final"), NEVER)
+    final = final_began(history)
     calm = {
-        name: one for name, each in found.lists.items() if (one := _calm(ops, each, found.index, final)) is not None
+        number: one
+        for number, each in enumerate(found.lists)
+        if (one := _calm(ops, each, found.index, final)) is not None
     }
     if not calm:
         return CalmLists((), None)
-    return CalmLists(list(calm.values()), ~found.about(calm))
+    return CalmLists(list(calm.values()), ~np.isin(found.of, list(calm)))
 
 
 class _Found:
-    """The lists of a run, by name. ``index``: of each operation, the index that its append returned."""
+    """The lists of a run. Of each operation ``of`` is the number of its list, or NONE, and ``index`` what its append
+    returned."""
 
     def __init__(self, ops: Ops) -> None:
         self._ops = ops
-        self.lists: dict[str, _List] = {}
-        self._names: dict[str, int] = {}
-        self._of = np.full(len(ops), NONE, dtype=np.int32)
-        """Operation → the number of its list."""
+        self.lists: list[_List] = []
+        self._numbers: dict[str, int] = {}
+        """Name of a list → its number."""
+        self.of = np.full(len(ops), NONE, dtype=np.int32)
         self.index = np.full(len(ops), _NO_INDEX, dtype=np.int64)
-
-    def about(self, names: Mapping[str, Any]) -> Bools:
-        """Which operations are about one of these lists."""
-        wanted: Bools = np.isin(self._of, [self._names[name] for name in names])
-        return wanted
 
     def read(self) -> None:
         """Read all operations. HistoryError: a row is none."""
@@ -114,39 +111,36 @@ class _Found:
         ok = ops.ok
         order = np.argsort(ops.back, kind="stable")
         backs = ops.back[order]
-        lists: list[_List] = []
         for part in ops.parts:
-            of = self._asked(part.first, kind[part.first : part.first + part.size].tolist(), part.asked(None), lists)
-            self._of[part.first : part.first + part.size] = of
+            here = slice(part.first, part.first + part.size)
+            self.of[here] = self._asked(part.first, kind[here].tolist(), part.asked(None))
             at = np.minimum(np.searchsorted(backs, part.seq), max(len(backs) - 1, 0))
             places = np.where(backs[at] == part.seq, order[at], NONE) if len(backs) else np.full(len(part.seq), NONE)
-            wanted = np.flatnonzero((places != NONE) & (kind[places] != OTHER) & (self._of[places] != NONE))
+            wanted = np.flatnonzero((places != NONE) & (kind[places] != OTHER) & (self.of[places] != NONE))
             places = places[wanted]
             rows = zip(
                 places.tolist(),
-                self._of[places].tolist(),
+                self.of[places].tolist(),
                 kind[places].tolist(),
                 ok[places].tolist(),
                 part.returned(wanted) if len(wanted) else (),
                 strict=True,
             )
             for place, number, what, good, value in rows:
-                one = lists[number]
+                one = self.lists[number]
                 if not good:
                     one.odd = one.odd or (what == READ and value is not None)
                 elif what == APPEND:
-                    told = value.get("index") if type(value) is dict else value
-                    if type(told) is int:
-                        if not -_INT_MAX < told < _INT_MAX:
-                            one.odd = True
-                        else:
-                            self.index[place] = told
+                    told: Any = value.get("index") if type(value) is dict else value
+                    if _short(told):
+                        self.index[place] = told
+                    elif type(told) is int:
+                        one.odd = True
                 elif not one.odd:
                     _show(one, reader, place, number, value)
 
-    def _asked(self, first: int, kinds: Sequence[int], values: Sequence[Any], lists: list[_List]) -> list[int]:
+    def _asked(self, first: int, kinds: Sequence[int], values: Sequence[Any]) -> list[int]:
         """Of each operation the number of its list, or NONE."""
-        names = self._names
         found = []
         for place, (kind, value) in enumerate(zip(kinds, values, strict=True), first):
             name = value if kind == READ else _key(value) if kind == APPEND else None
@@ -155,19 +149,23 @@ class _Found:
                     raise HistoryError("an operation names its list in another way")
                 found.append(NONE)
                 continue
-            number = names.get(name)
-            if number is None:
-                number = names[name] = len(lists)
-                lists.append(self.lists.setdefault(name, _List()))
+            number = self._numbers.setdefault(name, len(self.lists))
+            if number == len(self.lists):
+                self.lists.append(_List())
             found.append(number)
             if kind == APPEND:
-                one, appended = lists[number], value[1]
-                if type(appended) is int and -_INT_MAX < appended < _INT_MAX:
+                one, appended = self.lists[number], value[1]
+                if _short(appended):
                     one.appends.append(place)
                     one.values.append(appended)
                 else:
                     one.odd = True
         return found
+
+
+def _short(value: Any) -> bool:
+    """Whether this is a whole number that fits into a column."""
+    return type(value) is int and -_INT_MAX < value < _INT_MAX
 
 
 def _key(value: Any) -> Any:
@@ -198,7 +196,7 @@ def _calm(ops: Ops, one: _List, indices: Ints, final: int) -> CalmList | None:
         for numbers in (one.appends, one.values, one.reads, one.sizes)
     )
     longest = [] if one.longest is None else one.longest.known.values[: one.longest.size]
-    if one.longest is not None and not all(type(value) is int and -_INT_MAX < value < _INT_MAX for value in longest):
+    if not all(map(_short, longest)):
         return None
     shown = ints(longest)
     status = ops.status[appends]

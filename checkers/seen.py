@@ -17,8 +17,7 @@ import msgspec
 from dethrone.checkers.base import FINDINGS_MAX, Base, finding
 from dethrone.harness.core.client_ops import client_ops, object_of
 from dethrone.harness.core.columns import Bools
-from dethrone.harness.core.events import Mark
-from dethrone.harness.core.operations import NEVER, ModelOptions, Operation, Operations, of_history
+from dethrone.harness.core.operations import NEVER, ModelOptions, Operation, Operations, final_began, of_history
 from dethrone.harness.core.plan import Plan
 from dethrone.harness.core.promise import Promise
 from dethrone.harness.core.shown import Shown
@@ -193,7 +192,7 @@ class SeenChecker(Base):
             if history.complete:
                 return self.na(f"not exercised: {nothing}")
             return self.conclude(history, findings=[], judged=0, nothing=nothing, evidence={})
-        seen = self.see_run(history, msgspec.structs.replace(self.options(promise), settled=_settled(history)))
+        seen = self.see_run(history, msgspec.structs.replace(self.options(promise), settled=final_began(history)))
         findings = [
             finding(history, promise, one.sentence, one.places, data=one.drawn, timed=self.timed)
             for one in by_turns(seen.anomalies)
@@ -207,11 +206,6 @@ class SeenChecker(Base):
             metrics=_metrics(seen),
             doubts=seen.doubts,
         )
-
-
-def _settled(history: History) -> int:
-    """Where the final phase began, before which a follower that answers may be behind; if it did not, never."""
-    return next((mark.seq for mark in history.of(Mark) if mark.name == "final"), NEVER)
 
 
 def _foreign(one: Anomaly) -> Finding:

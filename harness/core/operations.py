@@ -18,6 +18,7 @@ import msgspec
 from dethrone.harness.core.client_ops import Op, client_ops, misfit
 from dethrone.harness.core.clock import Ns
 from dethrone.harness.core.errors import HistoryError
+from dethrone.harness.core.events import Mark
 from dethrone.harness.core.shown import Shown
 
 if TYPE_CHECKING:
@@ -123,6 +124,11 @@ def stream_of(
         if isinstance(op.shown, HistoryError):
             doubts.append(misfit(op))
         yield _row(op)
+
+
+def final_began(history: History) -> int:
+    """Where the final phase began, before which a follower that answers may be behind; if it did not, never."""
+    return next((mark.seq for mark in history.of(Mark) if mark.name == "final"), NEVER)
 
 
 def incomplete(history: History) -> list[str]:

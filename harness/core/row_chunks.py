@@ -54,7 +54,7 @@ class RowChunk:
         coded = self._batch.column("type")
         codes = [code for code, tag in enumerate(coded.dictionary.to_pylist()) if tag not in tags]
         found: dict[type, list[Any]] = defaultdict(list)
-        for event in self._events(np.flatnonzero(np.isin(self._code_column("type"), codes))):
+        for event in self._events(np.flatnonzero(np.isin(self._column("type"), codes))):
             found[type(event)].append(event)
         return found
 
@@ -92,7 +92,7 @@ class RowChunk:
         columns = ("seq", "group", "node", "incarnation", "name", "term")
         taken = (self._batch.column(name).take(_indices(places)) for name in columns)
         shell = self._is("source", "shell")[places].tolist()
-        numbers = zip(index.fill_null(0).to_numpy()[places].tolist(), known.tolist(), strict=True)
+        numbers = zip(self._column("index")[places].tolist(), known.tolist(), strict=True)
         rest = iter(self._batch.column("rest").take(_indices(places[~bare])).to_pylist())
         with decoded():
             yield from map(
@@ -115,7 +115,7 @@ class RowChunk:
             self.table,
             self.words,
             mask,
-            named=index.fill_null(-1).to_numpy()[rows_of],
+            named=self._column("index")[rows_of],
             known=index.is_valid().to_numpy(zero_copy_only=False)[rows_of],
             rests=lambda places: rest.take(_indices(rows_of[places])).dictionary_encode(),
         )
@@ -235,14 +235,14 @@ class RowChunk:
         held = coded.dictionary.to_pylist()
         if word not in held:
             return np.zeros(len(self._batch), dtype=np.bool_)
-        mask: Bools = self._code_column(column) == held.index(word)
+        mask: Bools = self._column(column) == held.index(word)
         return mask
 
     def _named(self, names: Collection[str]) -> Bools:
         """Rows with one of these in the column ``name``."""
         coded = self._batch.column("name")
         codes = [code for code, word in enumerate(coded.dictionary.to_pylist()) if word in names]
-        mask: Bools = np.isin(self._code_column("name"), codes)
+        mask: Bools = np.isin(self._column("name"), codes)
         return mask
 
     def _events(self, places: Ints, columns: Sequence[str] = ()) -> Sequence[Any]:
@@ -254,10 +254,7 @@ class RowChunk:
             return list(rows.events_of(batch.take(_indices(places))))
 
     def _numbers(self, column: str, mask: Bools) -> Ints:
-        found: Ints | None = self._filled.get(column)
-        if found is None:
-            found = self._filled[column] = _without_nulls(self._batch.column(column))
-        values: Ints = found[mask]
+        values: Ints = self._column(column)[mask]
         return values
 
     def _flags(self, column: str, mask: Bools) -> Bools:
@@ -267,19 +264,16 @@ class RowChunk:
     def _codes(self, column: str, mask: Bools, words: Dictionary) -> Codes:
         coded = self._batch.column(column)
         table = np.array([*map(words.code, coded.dictionary.to_pylist()), -1], dtype=np.int32)
-        codes: Codes = table[self._code_column(column)[mask]]
+        codes: Codes = table[self._column(column)[mask]]
         return codes
 
-    def _code_column(self, column: str) -> Codes:
-        found: Codes | None = self._filled.get(column)
-        if found is None:
-            found = self._filled[column] = _without_nulls(self._batch.column(column).indices)
-        return found
-
-
-def _without_nulls(column: Any) -> Any:
-    """The numbers of a column, -1 where there is none."""
-    return (column.fill_null(-1) if column.null_count else column).to_numpy()
+    def _column(self, name: str) -> Any:
+        """All numbers of a column, or the codes of its words; -1 where there is none."""
+        if name not in self._filled:
+            column = self._batch.column(name)
+            numbers = getattr(column, "indices", column)
+            self._filled[name] = (numbers.fill_null(-1) if numbers.null_count else numbers).to_numpy()
+        return self._filled[name]
 
 
 @contextlib.contextmanager

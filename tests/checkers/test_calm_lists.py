@@ -120,34 +120,27 @@ def test_verdicts_are_those_of_looking_at_each_operation(monkeypatch, trouble):
     assert {"pass", "fail"} <= outcomes
 
 
-def test_a_list_that_is_not_calm_leaves_the_others_calm():
-    recorder, events = Recorder("list"), [Begin(seq=0, t=0, schema=SCHEMA, system="raft", nodes=("n1",), seed=1)]
-    for key, shown in (("a", [1]), ("b", [])):
-        for f, asked, told in (("append", [key, 1], None), ("read", key, recorder.record(key, shown))):
-            op = len(events)
-            events.append(Invoke(seq=op, t=op, op=op, process=0, f=f, value=asked, target="n1"))
-            events.append(Return(seq=op + 1, t=op + 1, op=op, status="ok", value=told, node="n1"))
-    events.append(End(seq=len(events), t=99, count=len(events), digest="", reason="complete"))
-    history = History(events)
-    found = calm_lists(history)
-    assert [(one.appends, one.reads) for one in found.lists] == [(1, 1)]
-    assert found.others is not None
-    assert found.others.tolist() == [False, False, True, True]
-    verdict = judged(LogReads(), events)
-    assert verdict["outcome"] == "fail"
-    assert verdict["evidence"]["logs"] == 2
-
-
 def played(*steps):
-    """Operations one after another: ``("append", value)``, or ``("read", values)``."""
+    """Operations one after another: ``("append", value)``, or ``("read", values)``; of another list with its name."""
     recorder, events = Recorder("list"), [Begin(seq=0, t=0, schema=SCHEMA, system="raft", nodes=("n1",), seed=1)]
-    for f, value in steps:
-        op, asked = len(events), "k" if f == "read" else ["k", value]
-        told = recorder.record("k", value) if f == "read" else None
+    for f, value, *name in steps:
+        op, key = len(events), name[0] if name else "k"
+        asked, told = (key, recorder.record(key, value)) if f == "read" else ([key, value], None)
         events.append(Invoke(seq=op, t=op, op=op, process=0, f=f, value=asked, target="n1"))
         events.append(Return(seq=op + 1, t=op + 1, op=op, status="ok", value=told, node="n1"))
     events.append(End(seq=len(events), t=99, count=len(events), digest="", reason="complete"))
     return History(events)
+
+
+def test_a_list_that_is_not_calm_leaves_the_others_calm():
+    history = played(("append", 1, "a"), ("read", [1], "a"), ("append", 1, "b"), ("read", [], "b"))
+    found = calm_lists(history)
+    assert [(one.appends, one.reads) for one in found.lists] == [(1, 1)]
+    assert found.others is not None
+    assert found.others.tolist() == [False, False, True, True]
+    verdict = judged(LogReads(), list(history))
+    assert verdict["outcome"] == "fail"
+    assert verdict["evidence"]["logs"] == 2
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,7 @@ def test_a_campaign_on_spark(installed):
 def test_an_image_and_a_run_in_it(installed):
     installed.call("-m", "dethrone.clusters.docker.image", "node")
     words = ("run", "raft", "--on", "docker", "--nodes", "3", "--time-limit", "30s", "--seed", "1", "--faults", "pause")
-    words = (*words, "--time-scale", "1")  # a busy machine would make it longer, and other things stay unknown there
+    words += ("--time-scale", "1")  # a busy machine would make it longer, and other things stay unknown there
     told = json.loads(installed.call("-m", "dethrone.harness.cli", *words, "--json", code=None))
     assert told["trouble"] == []
     assert told["checkers"]["one-leader-per-term"]["verdict"] == "pass"
