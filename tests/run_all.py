@@ -5,8 +5,9 @@
 ``quick`` runs ``make check`` and, at the same time, the tests that only compute and are not slow, on all cores and
 with few examples of a property. ``test`` starts with these, while ``make`` prepares what the others need. Then it
 runs those with processes and namespaces of their own; at the same time those on Spark, and those that compute slowly,
-with the processor time that these leave. Last come those on Docker, three files at a time, since they mostly wait; the
-longest start first, so that none runs on alone at the end.
+with the processor time that these leave. Then come those on Docker and other whole runs, three files at a time, since
+they mostly wait; the longest start first, so that none runs on alone at the end. Those that need a quiet machine come
+last.
 ``all`` adds the tests marked ``nightly`` and all examples of properties, and runs those on Docker one by one.
 The exit code is the worst of all parts; a part without tests is no failure as long as another part ran some.
 """
@@ -24,11 +25,15 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, NamedTuple, NoReturn
 
-DOCKER = ("docker", "system")
+QUIET = ("quiet",)
+DOCKER = ("docker", "system", "whole_run")
 SPARK = ("spark",)
 PROCESSES = ("namespaces", "processes")
-WAITING = (*DOCKER, *SPARK, *PROCESSES)
-"""Markers of tests that watch clocks, by what they need: those of one kind run one after another, but for Docker's."""
+WAITING = (*QUIET, *DOCKER, *SPARK, *PROCESSES)
+"""Markers of tests that watch clocks, by what they need: those of one kind run one after another, but for Docker's.
+
+A test with markers of two kinds belongs to the first of them.
+"""
 
 NEEDS = {"quick": (), "test": ("images", "java", "tools"), "all": ("images-all", "java", "tools")}
 """The levels, and which targets of the Makefile prepare what the tests of each need that do not only compute."""
@@ -41,7 +46,6 @@ LONGEST = (
     "tests/live/test_runs.py",
     "tests/live/test_again.py",
     "tests/clusters/docker/test_backend.py",
-    "tests/live/test_tutorial.py",
     "tests/live/test_jvm_systems.py",
     "tests/telltale/test_telltale.py",
     "tests/package/test_installed.py",
@@ -50,7 +54,7 @@ LONGEST = (
     "tests/clusters/attach/test_attach.py",
     "tests/live/test_gallery.py",
 )
-"""Files on Docker that take longer than half a minute, the longest first: the order in which they start."""
+"""Files of whole runs that take longer than half a minute, the longest first: the order in which they start."""
 
 INTERRUPTED = 2
 NOTHING_RAN = 5
@@ -104,11 +108,12 @@ def stages(level: str) -> list[list[Part]]:
     computing = Part("computing", (), (*WAITING, "slow", *never), workers=cores, words=words)
     if level == "quick":
         return [[computing]]
-    processes = Part("processes", PROCESSES, (*DOCKER, *SPARK, *never))
-    spark = Part("spark", SPARK, (*DOCKER, *never))
+    processes = Part("processes", PROCESSES, (*QUIET, *DOCKER, *SPARK, *never))
+    spark = Part("spark", SPARK, (*QUIET, *DOCKER, *never))
     slow = Part("slow", ("slow",), (*WAITING, *never), workers=cores, yields=True)
-    docker = Part("docker", DOCKER, never, workers=0 if level == "all" else 3)
-    return [[computing], [processes, spark, slow], [docker]]
+    docker = Part("docker", DOCKER, (*QUIET, *never), workers=0 if level == "all" else 3)
+    quiet = Part("quiet", QUIET, never)
+    return [[computing], [processes, spark, slow], [docker], [quiet]]
 
 
 def main(level: str, words: Sequence[str]) -> int:

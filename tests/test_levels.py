@@ -99,20 +99,21 @@ def test_each_level_runs_its_parts(runner):
     assert run_all.main("quick", []) == 0
     assert started == [
         "make check",
-        "not docker and not system and not spark and not namespaces and not processes and not slow and not nightly",
+        "not quiet and not docker and not system and not whole_run and not spark and not namespaces and not processes"
+        " and not slow and not nightly",
     ]
     started.clear()
     assert run_all.main("test", []) == 0
     assert started[:2] == ["make images java tools", "make check"]
-    assert ["not nightly" in part for part in started[2:]] == [True] * 5
+    assert ["not nightly" in part for part in started[2:]] == [True] * 6
     started.clear()
     assert run_all.main("all", []) == 0
     assert started[:2] == ["make images-all java tools", "make check"]
-    assert ["not nightly" in part for part in started[2:]] == [False] * 5
+    assert ["not nightly" in part for part in started[2:]] == [False] * 6
 
 
 def test_files_on_docker_start_longest_first_and_each_of_these_exists():
-    (docker,) = run_all.stages("test")[-1]
+    (docker,) = run_all.stages("test")[-2]
     words = docker.arguments([])
     assert "--no-loadscope-reorder" in words
     started = [str(Path(word).relative_to(ROOT)) for word in words if word.endswith(".py")]

@@ -11,7 +11,7 @@ import pytest
 
 from dethrone.clusters.docker.programs import find_go
 
-pytestmark = [pytest.mark.docker, pytest.mark.system]
+pytestmark = [pytest.mark.docker, pytest.mark.system, pytest.mark.quiet]
 ROOT = Path(__file__).parents[2]
 DOCS, KEEP = ROOT / "docs", ROOT / "clusters/gallery/hashicorp_raft/keep"
 PAGE = (DOCS / "tutorial.md").read_text(encoding="utf-8")

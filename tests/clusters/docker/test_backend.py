@@ -161,6 +161,11 @@ def test_a_host_has_a_limit_on_memory_and_processes_and_its_system_may_say_anoth
     leave(client, backend, run_id, hosts.values())
 
 
+def written(host, path):
+    """What a file holds; nothing as long as there is none."""
+    return host.run(["cat", path], timeout_ns=5 * SECOND)[1]
+
+
 @pytest.mark.docker
 def test_data_in_memory_is_the_nodes_own_and_survives_its_death(cluster, backend):
     host, directory = cluster["n1"], backend.traits.memory_dir
@@ -177,10 +182,10 @@ def test_data_in_memory_is_the_nodes_own_and_survives_its_death(cluster, backend
     host.prepare(start, {name: other.address for name, other in cluster.items()}, dead_man_ns=0)
     host.start_node()
     assert host.run(["stat", "-f", "-c", "%T", directory], timeout_ns=5 * SECOND)[1] == b"tmpfs\n"
-    until(lambda: host.read_file("/var/log/dethrone/lives") == b"lived\n")
+    until(lambda: written(host, "/var/log/dethrone/lives") == b"lived\n")
     assert host.converge(HostState(down="SIGKILL")).confirmed
     assert host.converge(HEALTHY).confirmed
-    until(lambda: host.read_file("/var/log/dethrone/lives") == b"lived\n" * 2)
+    until(lambda: written(host, "/var/log/dethrone/lives") == b"lived\n" * 2)
 
 
 @pytest.mark.docker
@@ -444,8 +449,8 @@ def test_a_node_can_neither_flush_the_rules_nor_heal_itself_through_the_agent(cl
     host.prepare(start, {name: other.address for name, other in cluster.items()}, dead_man_ns=0)
     host.start_node()
     assert host.converge(HostState(cuts=("n2",))).confirmed
-    seen = len(host.read_file("/var/log/dethrone/tried").split(b"tried"))
-    until(lambda: host.read_file("/var/log/dethrone/tried").count(b"tried") >= seen + 2)
+    seen = len(written(host, "/var/log/dethrone/tried").split(b"tried"))
+    until(lambda: written(host, "/var/log/dethrone/tried").count(b"tried") >= seen + 2)
     said = host.read_file("/var/log/dethrone/tried")
     assert host.probe_links_async(1, expect=(), timeout_ns=0).result(5)["in_force"]
     assert said.startswith(b"7003\n")

@@ -9,7 +9,7 @@ from dethrone.harness.core.history_files import read_history
 from tests.command import told
 from tests.outside import description
 
-pytestmark = pytest.mark.namespaces
+pytestmark = [pytest.mark.namespaces, pytest.mark.whole_run]
 
 HITS = 3
 

@@ -10,7 +10,7 @@ from tests.clusters.own.packaged import describe_package
 from tests.command import dethrone
 from tests.outside import NODE, TOML
 
-pytestmark = pytest.mark.namespaces
+pytestmark = [pytest.mark.namespaces, pytest.mark.whole_run]
 
 
 def test_a_node_that_is_a_python_package_and_has_a_directory_runs_on_a_host_of_this_machine(root, tmp_path):

@@ -13,7 +13,7 @@ from dethrone.harness.core.history_files import read_history
 from tests.command import dethrone, started, told
 from tests.waiting import until
 
-pytestmark = pytest.mark.namespaces
+pytestmark = [pytest.mark.namespaces, pytest.mark.whole_run]
 
 
 @pytest.fixture

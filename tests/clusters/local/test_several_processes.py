@@ -11,7 +11,7 @@ from dethrone.harness.core.history_files import read_history
 from tests.command import dethrone, told
 from tests.outside import NODE
 
-pytestmark = pytest.mark.namespaces
+pytestmark = [pytest.mark.namespaces, pytest.mark.whole_run]
 
 WATCH = r"""
 import socket, sys, time
