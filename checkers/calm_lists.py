@@ -201,7 +201,8 @@ def _calm(ops: Ops, one: _List, indices: Ints, final: int) -> CalmList | None:
     shown = ints(longest)
     status = ops.status[appends]
     ok, fail, info = (status == ops.words.code(word) for word in ("ok", "fail", "info"))
-    lo, hi = ops.seq[appends], np.where(ok | fail, ops.back[appends], NEVER)
+    lo = ops.seq[appends].astype(np.int64)
+    hi = np.where(ok | fail, ops.back[appends].astype(np.int64), NEVER)
     order = np.argsort(values, kind="stable")
     ranked = values[order]
     if bool((ranked[1:] == ranked[:-1]).any()) or not _all_among(shown, ranked):

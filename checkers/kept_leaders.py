@@ -136,10 +136,13 @@ def _of_group(history: History, plan: Plan, group: str, window: _Window) -> tupl
 
 def _not_before(history: History, node: str, term: int | None, seen_ns: Ns) -> Ns:
     """The earliest moment at which a node can have won: when it was last polled in an earlier term, or as no leader."""
-    polls = answers(history)
-    before = polls.of_node(node) & (polls.keys <= seen_ns)
-    before &= ~polls.column("leads").astype(bool) if term is None else polls.column("term") < term
-    return int(polls.column("lo")[before].max(initial=0))
+    latest = 0
+    for row in answers(history).last_until(seen_ns):
+        if row.span.hi <= latest:
+            break
+        if row.node == node and (not row.leads if term is None else row.term < term):
+            latest = max(latest, row.span.lo)
+    return latest
 
 
 def _noisy(history: History, plan: Plan, begin: FaultEvent, window: _Window, won: Interval | None) -> bool:

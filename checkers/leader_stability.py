@@ -158,7 +158,7 @@ class _Judge:
 
     def stable_leads(self) -> int:
         """Leaderships that worked for B with an untouched quorum: those that rule one could judge."""
-        ends = self._seen.polls.keys
+        ends = self._seen.polls.column("hi")
         return sum(
             self._worked(leader, term, places, int(ends[places[-1]])) is not None
             for (leader, term), places in self._leading.items()
@@ -167,7 +167,7 @@ class _Judge:
     def changes(self) -> list[Deposed]:
         """Leaderships that ended by a higher term although their quorum was untouched."""
         leads = sorted(self._leads(), key=_when)
-        ends, asked = self._seen.polls.keys, self._seen.polls.column("lo")
+        ends, asked = self._seen.polls.column("hi"), self._seen.polls.column("lo")
         out = []
         for (leader, term), places in self._leading.items():
             since = bisect.bisect_right(leads, int(ends[places[0]]), key=_END)
@@ -219,7 +219,7 @@ class _Judge:
         after, polls = deposed.after, self._seen.polls
         asked = polls.column("lo")
         earlier = polls.of_node(after.leader) & (polls.column("term") < after.term)
-        won = int(asked[earlier & (polls.keys <= after.hi)].max(initial=deposed.quiet_since))
+        won = int(asked[earlier & (polls.column("hi") <= after.hi)].max(initial=deposed.quiet_since))
         led = [lo for place in self._leading[deposed.leader, deposed.term] if (lo := int(asked[place])) < after.hi]
         stood = [
             one.opened

@@ -18,7 +18,7 @@ from dethrone.harness.core.events import Observed
 from dethrone.harness.core.views import Columns
 
 BLOCK = 1024
-BLOCKS_MAX = 16
+BLOCKS_MAX = 4
 """Blocks of events that stay in memory."""
 
 
@@ -28,11 +28,10 @@ class Polls:
 
     def __init__(self, table: Columns, places: Ints, *, by: Literal["lo", "hi", "seq"] = "hi") -> None:
         self._table = table
-        keys: Ints = getattr(table.observed, by)[places]
-        order = np.argsort(keys, kind="stable")
-        self._places = places[order].astype(np.uint32 if len(table.observed) < 2**32 else np.int64)
-        self.keys: Ints = keys[order]
-        """What they are ordered by."""
+        self._keys: Ints = getattr(table.observed, by)
+        """Of all polls of the history what these are ordered by."""
+        places = places.astype(np.uint32 if len(table.observed) < 2**32 else np.int64)
+        self._places = places[np.argsort(self._keys[places], kind="stable")]
         self._blocks: dict[int, list[Observed]] = {}
 
     def __len__(self) -> int:
@@ -53,11 +52,11 @@ class Polls:
 
     def before(self, key: int) -> int:
         """How many have a smaller key."""
-        return int(bisect.bisect_left(self.keys, key))
+        return bisect.bisect_left(self._places, key, key=self._keys.__getitem__)
 
     def until(self, key: int) -> int:
         """How many have this key or a smaller one."""
-        return int(bisect.bisect_right(self.keys, key))
+        return bisect.bisect_right(self._places, key, key=self._keys.__getitem__)
 
     def between(self, first: int, end: int) -> Iterator[Observed]:
         """Those from the one at ``first`` on, up to and without ``end``."""

@@ -18,8 +18,9 @@ import numpy as np
 from dethrone.harness.core.chunks import Chunk
 from dethrone.harness.core.columns import Bools, Codes, Dictionary, Ints
 from dethrone.harness.core.errors import HistoryError
+from dethrone.harness.core.growing import Growing
 from dethrone.harness.core.history import View
-from dethrone.harness.core.op_columns import Asked, Returned, Values
+from dethrone.harness.core.op_columns import Values
 from dethrone.harness.core.shown import Reader, is_record
 
 BATCH_OPS = 65_536
@@ -207,47 +208,51 @@ def _name(f: str, value: Any) -> str:
 class _Ops:
     def __init__(self) -> None:
         self._words = Dictionary()
-        self._parts: list[tuple[Asked, Returned]] = []
+        names = ("seq", "t", "group", "op", "process", "f", "target")
+        self._asked = {name: Growing(counts=name != "t") for name in names}
+        self._returned = {name: Growing(counts=name != "t") for name in ("seq", "t", "op", "status", "node")}
+        self._values: list[tuple[int, Values, int, Values]] = []
+        """Of each part how many were asked, what, how many returned, and what."""
 
     def take(self, chunk: Chunk) -> None:
         """The next part."""
-        self._parts.append((chunk.asked(self._words), chunk.returned(self._words)))
+        asked, returned = chunk.asked(self._words), chunk.returned(self._words)
+        for table, part in ((self._asked, asked), (self._returned, returned)):
+            for name, column in table.items():
+                column.extend(getattr(part, name))
+        self._values.append((len(asked.seq), asked.values, len(returned.seq), returned.values))
 
     def done(self) -> Ops:
         """All parts, each operation with its return."""
-        asked, returned = zip(*self._parts, strict=True)
-        op, seq = (np.concatenate([getattr(one, name) for one in asked]) for name in ("op", "seq"))
-        returned_ops = np.concatenate([one.op for one in returned])
-        ops, firsts = np.unique(returned_ops, return_index=True)
+        asked = {name: column.column() for name, column in self._asked.items()}
+        returned = {name: column.column() for name, column in self._returned.items()}
+        op, seq = asked.pop("op"), asked["seq"]
+        ops, firsts = np.unique(returned.pop("op"), return_index=True)
         at = np.searchsorted(ops, op)
         found = at < len(ops)
         found[found] = ops[at[found]] == op[found]
         place = np.full(len(op), NONE, dtype=np.int64)
         place[found] = firsts[at[found]]
-        back_seq = np.concatenate([one.seq for one in returned])
-        found[found] = back_seq[place[found]] > seq[found]
+        found[found] = returned["seq"][place[found]] > seq[found]
         place[~found] = NONE
 
         def of(name: str) -> Any:
-            column = np.concatenate([getattr(one, name) for one in returned])
+            column = returned[name]
             return np.append(column, column.dtype.type(NONE))[place]
 
-        columns = {
-            name: np.concatenate([getattr(one, name) for one in asked])
-            for name in ("t", "group", "process", "f", "target")
-        }
+        parts = []
+        first = back = 0
+        for size, values, backs, shown in self._values:
+            parts.append(Part(first, size, values, returned["seq"][back : back + backs], shown))
+            first, back = first + size, back + backs
         return Ops(
             words=self._words,
-            seq=seq,
             back=of("seq"),
             back_t=of("t"),
             status=of("status"),
             node=of("node"),
-            parts=[
-                Part(int(end) - len(one.seq), len(one.seq), one.values, other.seq, other.values)
-                for end, (one, other) in zip(np.cumsum([len(one.seq) for one in asked]), self._parts, strict=True)
-            ],
-            **columns,
+            parts=parts,
+            **asked,
         )
 
 

@@ -21,6 +21,7 @@ from dethrone.harness.core import parquet, rows
 from dethrone.harness.core.chunks import Chunk, EventChunk, by_node
 from dethrone.harness.core.errors import HistoryError
 from dethrone.harness.core.events import SCHEMA, Begin, End, Event, Invoke, Observed, Return, Traced
+from dethrone.harness.core.freed import give_back
 from dethrone.harness.core.history import BLOCK_EVENTS, History, LineDigest, Told, View
 from dethrone.harness.core.views import columns
 
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 E = TypeVar("E", bound=Event)
+PARTS = 16
+"""After so many parts freed memory goes back."""
 TABLES_MAX = 8
 """Row groups that stay in memory for single events."""
 FREQUENT: frozenset[type[Event]] = frozenset({Invoke, Observed, Return, Traced})
@@ -161,10 +164,12 @@ class LongHistory(History):
         if self._whole is not None:
             yield from self._whole.chunks()
             return
-        for part in self._parts:
+        for number, part in enumerate(self._parts, 1):
             if self._told is not None:
                 self._told("events", part.first, self._count)
             yield from part.chunks()
+            if number % PARTS == 0:
+                give_back()
 
     def prepare(self, views: Iterable[View[Any]], told: Told | None = None) -> None:
         """Make these views in one pass. A view that cannot be made raises its error when a checker asks for it."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
-from typing import Any
 
 import numpy as np
 
@@ -12,6 +11,7 @@ from dethrone.harness.core.chunks import Chunk
 from dethrone.harness.core.clock import Span
 from dethrone.harness.core.columns import Dictionary, ObservedColumns
 from dethrone.harness.core.events import Observed
+from dethrone.harness.core.growing import Growing
 from dethrone.harness.core.history import View
 
 
@@ -61,31 +61,24 @@ class Columns:
         return self.rows(np.searchsorted(self.observed.seq, np.asarray(seqs, dtype=np.int64)).tolist())
 
 
-COUNTS = frozenset({"seq", "incarnation", "term", "log_term", "log_index", "commit"})
-"""Fields that are compared, and never added to."""
+TIMES = frozenset({"t", "lo", "hi"})
+"""Fields that are added to; the others only count or name something."""
 
 
 class _Columns:
     def __init__(self) -> None:
         self._words = Dictionary()
-        self._parts: dict[str, list[Any]] = {one.name: [] for one in fields(ObservedColumns)}
+        self._table = {one.name: Growing(counts=one.name not in TIMES) for one in fields(ObservedColumns)}
 
     def take(self, chunk: Chunk) -> None:
         """The next part."""
         part = chunk.observed_columns(self._words)
-        for name, parts in self._parts.items():
-            parts.append(getattr(part, name))
+        for name, column in self._table.items():
+            column.extend(getattr(part, name))
 
     def done(self) -> Columns:
-        """All parts, joined field by field, so that never two of each are in memory; in as few bytes as they need."""
-        table = {name: _short(name, np.concatenate(self._parts.pop(name))) for name in list(self._parts)}
-        return Columns(self._words, ObservedColumns(**table))
-
-
-def _short(name: str, column: Any) -> Any:
-    """Numbers that only count need no more than 32 bits, but in very odd histories."""
-    small = name in COUNTS and len(column) and column.min() >= -(2**31) and column.max() < 2**31
-    return column.astype(np.int32) if small else column
+        """All parts."""
+        return Columns(self._words, ObservedColumns(**{name: column.column() for name, column in self._table.items()}))
 
 
 columns: View[Columns] = View(_Columns)
