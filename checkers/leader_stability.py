@@ -146,15 +146,19 @@ class _Judge:
         """(leader, term) → the places of its polls among those of the group."""
         self._firsts: dict[int, Lead] = {}
         """Term → who led it first."""
-        for place, row in enumerate(seen.polls):
-            if row.term <= 0:
+        fields = ("node", "leads", "leader", "term", "lo", "hi", "seq")
+        rows = seen.polls.numbers(0, len(seen.polls), *fields)
+        for place, (code, leads, other, term, lo, hi, seq) in enumerate(rows):
+            if term <= 0:
                 continue
-            who = row.node if row.leads else row.leader
+            node = seen.word(code) or ""
+            who = node if leads else seen.word(other)
             if who:
-                self._naming[who, row.term].setdefault(row.node, row.span.hi)
-            if row.leads:
-                self._leading[row.node, row.term].append(place)
-                self._firsts.setdefault(row.term, Lead(row.node, row.term, row.span.lo, row.span.hi, row.seq))
+                self._naming[who, term].setdefault(node, hi)
+            if leads:
+                self._leading[node, term].append(place)
+                if term not in self._firsts:
+                    self._firsts[term] = Lead(node, term, lo, hi, seq)
 
     def stable_leads(self) -> int:
         """Leaderships that worked for B with an untouched quorum: those that rule one could judge."""

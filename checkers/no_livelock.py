@@ -27,9 +27,15 @@ Source: Raft paper, 5.2 and 9.3 (randomised timeouts make split votes rare, and 
 
 from __future__ import annotations
 
+import bisect
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import count, islice, takewhile
+from operator import attrgetter
+from typing import NamedTuple
+
+import numpy as np
 
 from dethrone.checkers.base import Base
 from dethrone.checkers.excuses import excuses
@@ -37,8 +43,10 @@ from dethrone.checkers.facts import groups, in_group
 from dethrone.checkers.graph import bits
 from dethrone.checkers.liveness_windows import Window, windows
 from dethrone.checkers.noise import Disturbance, certain, disturbance, unknown_by_noise
-from dethrone.checkers.rounds import OWN_VOTES, STEPS, contests, steps, worn_out
+from dethrone.checkers.rounds import OWN_VOTES, STEPS, Contest, contests, steps, worn_out
 from dethrone.checkers.traces import traces
+from dethrone.harness.core.clock import Ns
+from dethrone.harness.core.columns import Bools, Ints
 from dethrone.harness.core.duration import show_duration
 from dethrone.harness.core.events import Traced
 from dethrone.harness.core.history import History
@@ -60,6 +68,45 @@ class _Terms:
     split: list[list[Traced]] = field(default_factory=list)
     spoiled: int = 0
     """Terms that several spoiled while noise was charged: neither stood in nor split."""
+
+
+class _Steps(NamedTuple):
+    """What a node did for its election, in its own order, and which of it seeks to lead."""
+
+    events: Sequence[Traced]
+    lo: Ints
+    hi: Ints
+    seeks: Bools
+
+    @classmethod
+    def of(cls, found: Iterable[tuple[Traced, bool]]) -> _Steps:
+        """These events, and whether each seeks to lead."""
+        rows = list(found)
+        events = [event for event, _ in rows]
+        return cls(
+            events,
+            lo=np.array([event.span.lo for event in events], dtype=np.int64),
+            hi=np.array([event.span.hi for event in events], dtype=np.int64),
+            seeks=np.array([seeks for _, seeks in rows], dtype=np.bool_),
+        )
+
+
+class _Stood(NamedTuple):
+    """A contest, its number, and when the first node certainly stood and the last one did."""
+
+    number: int
+    lo: Ns
+    last: Ns
+    contest: Contest
+
+    @classmethod
+    def of(cls, number: int, contest: Contest) -> _Stood:
+        """This contest."""
+        spans = [event.span for event in contest.firsts]
+        return cls(number, min(span.lo for span in spans), max(span.hi for span in spans), contest)
+
+
+_NUMBER, _LO = attrgetter("number"), attrgetter("lo")
 
 
 class NoLivelock(Base):
@@ -124,21 +171,23 @@ class _Judge:
         self.by_noise: list[str] = []
         self.worst = 0
         self.terms = _Terms()
-        self._steps = {node: list(steps(node, events)) for (of, node), events in STEPS(history).items() if of == group}
-        self._sought = {node: [event for event, seeks in row if seeks] for node, row in self._steps.items()}
+        self._steps = {
+            node: _Steps.of(steps(node, events)) for (of, node), events in STEPS(history).items() if of == group
+        }
+        self._contests = sorted(map(_Stood.of, count(), contests(history).get(group, ())), key=_LO)
 
     def window(self, window: Window) -> None:
         """Judge the rounds of one window, and take its terms into account."""
         for node in window.members:
-            sought = self._sought.get(node, ())
-            if not any(event.span.lo >= window.lo and event.span.hi <= window.hi for event in sought):
+            if (found := self._steps.get(node)) is None:
+                continue
+            within = np.flatnonzero((found.lo >= window.lo) & (found.hi <= window.hi))
+            if not found.seeks[within].any():
                 continue
             row: list[Traced] = []
-            for event, seeks in self._steps.get(node, []):
-                if event.span.lo < window.lo or event.span.hi > window.hi:
-                    continue
-                if seeks:
-                    row.append(event)
+            for place in within.tolist():
+                if found.seeks[place]:
+                    row.append(found.events[place])
                     self.worst = max(self.worst, len(row))
                 else:
                     self._judge_row(window, node, row)
@@ -175,18 +224,18 @@ class _Judge:
 
     def _count_terms(self, window: Window) -> None:
         wait = self._promise.election_timeout_ns
-        for contest in contests(self._history).get(self._group, ()):
-            votes = [votes[0] for votes in contest.stood.values()]
-            lo = min(event.span.lo for event in votes)
-            hi = max(event.span.hi for event in votes) + wait
-            if lo < window.lo or hi > window.hi or not contest.stood.keys() <= set(window.members):
+        since = bisect.bisect_left(self._contests, window.lo, key=_LO)
+        near = takewhile(lambda one: one.lo <= window.hi, islice(self._contests, since, None))
+        for _, lo, last, contest in sorted(near, key=_NUMBER):
+            hi = last + wait
+            if hi > window.hi or not contest.stood.keys() <= set(window.members):
                 continue
             if contest.split and self._noise.within(window.members, lo, hi):
                 self.terms.spoiled += 1
                 continue
             self.terms.stood += 1
             if contest.split:
-                self.terms.split.append(sorted(votes, key=lambda event: event.seq))
+                self.terms.split.append(sorted(contest.firsts, key=lambda event: event.seq))
 
     def split_votes(self) -> list[Finding]:
         """The finding, if there were more split votes than chance explains."""

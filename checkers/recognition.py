@@ -48,6 +48,9 @@ class Recognition:
         """A group of one may lead without an election, in term 0."""
         table = columns(history)
         code = table.words.code
+        self.word = table.words.word
+        """The word behind a code of ``Polls.numbers``."""
+        self._nameless = {code(None), code("")}
         voting = np.isin(table.observed.node, [code(voter) for voter in plan.voters])
         self.polls = Polls(table, np.flatnonzero(voting & (table.observed.group == code(group))))
         """Of the voters, by the moment of the answer."""
@@ -88,20 +91,26 @@ class Recognition:
 
     def points(self, lo: Ns, hi: Ns) -> list[Point]:
         """All moments within [lo, hi] that show a recognised leader, from what was asked within it alone."""
-        last: dict[str, Key] = {}
-        leading: dict[str, Key] = {}
+        last: dict[int, tuple[int, int]] = {}
+        """Voter → the leader and the term that its last poll names; nodes as codes."""
+        leading: dict[int, tuple[int, int]] = {}
+        """Voter → the same, if that poll was of the leader."""
         out: list[Point] = []
-        for row in self.asked_within(lo, hi):
-            key = self.named(row)
-            last.pop(row.node, None)
-            leading.pop(row.node, None)
-            if key is None:
+        fields = ("node", "leads", "leader", "term", "lo", "hi", "seq")
+        rows = self.polls.numbers(self.polls.before(lo), self.polls.until(hi), *fields)
+        for node, leads, leader, term, asked, answered, seq in rows:
+            if asked < lo:
                 continue
-            last[row.node] = key
-            if row.leads:
-                leading[row.node] = key
-            if leading.get(key[0]) == key and list(last.values()).count(key) >= self._quorum:
-                out.append(Point(row.span.hi, key, row.seq))
+            led = node if leads else leader
+            leading.pop(node, None)
+            if led in self._nameless or (term <= 0 and self._bound and not self._alone):
+                last.pop(node, None)
+                continue
+            key = last[node] = led, term if self._bound else 0
+            if leads:
+                leading[node] = key
+            if leading.get(led) == key and list(last.values()).count(key) >= self._quorum:
+                out.append(Point(answered, self.key(self.word(led) or "", term), seq))
         return out
 
     def elected_within(self, lo: Ns, hi: Ns) -> list[Point]:

@@ -92,6 +92,11 @@ class Contest:
     won: bool
 
     @property
+    def firsts(self) -> list[Traced]:
+        """The first vote for itself of each node that stood."""
+        return [votes[0] for votes in self.stood.values()]
+
+    @property
     def split(self) -> bool:
         """Whether two or more stood and none was elected."""
         return len(self.stood) > 1 and not self.won

@@ -22,9 +22,9 @@ import numpy as np
 from dethrone.checkers.base import Folded, finding, moment
 from dethrone.checkers.facts import in_group
 from dethrone.checkers.polled_falls import Highest, polled_falls
-from dethrone.checkers.polls import Polls
 from dethrone.checkers.traced_terms import ORDERED, WITNESSED, TracedTerms, traced_terms
 from dethrone.harness.core.clock import SECOND, Ns
+from dethrone.harness.core.columns import Ints, ObservedColumns, changes
 from dethrone.harness.core.events import Observed, Traced
 from dethrone.harness.core.history import History
 from dethrone.harness.core.plan import Plan
@@ -200,7 +200,7 @@ def falls(history: History, table: Columns, traced: TracedTerms) -> Iterator[Fal
     for before, after in polled_falls(obs, obs.term, least=1):
         yield Fall(history.at(int(obs.seq[before])), history.at(int(obs.seq[after])))
     if restarted:
-        for row in Polls(table, np.flatnonzero(obs.term > 0), by="seq"):
+        for row in table.rows(_telling(obs)):
             if (row.group, row.node) in restarted:
                 fold.polled_life(row)
     yield from filter(None, (lives.fall() for lives in fold.lives.values()))
@@ -209,6 +209,19 @@ def falls(history: History, table: Columns, traced: TracedTerms) -> Iterator[Fal
 def _firsts(events: Sequence[Traced]) -> list[Traced]:
     """The first of each run of events of one life and one term: the others show nothing new."""
     return [next(run) for _, run in groupby(events, key=attrgetter("incarnation", "term"))]
+
+
+def _telling(obs: ObservedColumns) -> Ints:
+    """The polls that show something new of a life, in file order: of each run of polls of one term the first, and the
+    first by which that term was stored. The others are in neither a lower nor a higher term."""
+    places = np.flatnonzero(obs.term > 0)
+    places = places[np.argsort(obs.identities[places], kind="stable")]
+    starts = changes(obs.identities[places], obs.term[places])
+    sizes = np.diff(np.append(starts, len(places)))
+    settled = obs.lo[places] - np.repeat(obs.hi[places[starts]], sizes) >= SETTLED_NS
+    stored = np.flatnonzero(obs.leads[places] | settled)
+    runs = np.repeat(np.arange(len(starts)), sizes)[stored]
+    return np.union1d(places[starts], places[stored[changes(runs)]])
 
 
 def _restarted(table: Columns, traced: TracedTerms) -> set[tuple[str, str]]:

@@ -190,6 +190,7 @@ class LongHistory(History):
             if self.views.get(_rare) is None and self._whole is None:
                 self.views.clear()
                 self._in_memory()
+            give_back()
         super().fold(wanted)
 
     def __len__(self) -> int:

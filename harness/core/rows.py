@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from dethrone.harness.core.clock import Span
-from dethrone.harness.core.events import AnyEvent, Event, FaultEvent, Invoke, Observed, Return, Traced
+from dethrone.harness.core.events import AnyEvent, Event, FaultEvent, Invoke, Observed, Return, Silent, Traced
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -111,9 +111,16 @@ class _Answered(msgspec.Struct, forbid_unknown_fields=True):
     error: str | None = None
 
 
+class _Silent(msgspec.Struct, forbid_unknown_fields=True):
+    """The rest of a status request without an answer."""
+
+    error: str
+
+
 _DATA = msgspec.json.Decoder(_Data)
 _ASKED = msgspec.json.Decoder(_Asked)
 _ANSWERED = msgspec.json.Decoder(_Answered)
+_SILENT = msgspec.json.Decoder(_Silent)
 _OBSERVED = ("seq", "t", "group", "lo", "hi", "node", "incarnation", "role", "leads", "term", "atomic")
 _OPTIONAL = ("leader", "voted_for", "log_term", "log_index", "commit")
 TRACED = ("seq", "t", "group", "lo", "hi", "node", "incarnation", "n", "name", "term", "role", "source", "rest")
@@ -161,7 +168,7 @@ def _derived(event: Traced) -> dict[str, Any]:
 
 
 def events_of(batch: pa.RecordBatch) -> Iterator[Any]:
-    """The events of a batch, in order. The two common kinds column by column, ten times as fast as row by row."""
+    """The events of a batch, in order. The common kinds column by column, ten times as fast as row by row."""
     import pyarrow.compute as pc
 
     kinds = listed(batch.column("type"))
@@ -271,8 +278,19 @@ def _return(rows: pa.RecordBatch) -> Iterator[Any]:
     )
 
 
+def _silent(rows: pa.RecordBatch) -> Iterator[Any]:
+    columns = [_filled(rows, name) for name in ("seq", "t", "group", "lo", "hi", "node", "rest")]
+    errors: dict[str, str] = {}
+    """The rest → its one text: many nodes are silent for the same reason."""
+    for seq, t, group, lo, hi, node, rest in zip(*columns, strict=True):
+        if rest not in errors:
+            errors[rest] = _SILENT.decode(rest).error
+        yield Silent(seq=seq, t=t, group=group, span=Span(lo, hi), node=node, error=errors[rest])
+
+
 _KINDS: Mapping[str, Callable[[Any], Iterator[Any]]] = {
     "observed": _observed,
+    "silent": _silent,
     "traced": _traced,
     "invoke": _invoke,
     "return": _return,
