@@ -113,16 +113,17 @@ def leaders_polled(history: History) -> frozenset[tuple[str, int, str]]:
     return frozenset((row.group, row.term, row.node) for row in table.rows(firsts))
 
 
-def groups(history: History) -> list[str]:
+@per_history
+def groups(history: History) -> tuple[str, ...]:
     """The consensus groups that were seen; at least one.
 
     Where polls name groups, what names none is of the process; where only traces do, polls speak of an unnamed one.
     """
     table = columns(history)
-    polled = {table.words.words[code] for code in set(table.observed.group.tolist())}
+    polled = {table.words.words[code] for code in np.unique(table.observed.group).tolist()}
     seen = {group for group, _ in reporters(history)} | polled
     named = seen - {""}
-    return sorted(seen if "" in polled else named) or [""]
+    return tuple(sorted(seen if "" in polled else named)) or ("",)
 
 
 def in_group(group: str) -> str:

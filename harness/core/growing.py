@@ -12,8 +12,8 @@ import numpy as np
 
 FIRST = 4096
 """The room that a column begins with."""
-SPARE = 8
-"""A column that is full grows by one part in so many."""
+SPARE = 1 / 8
+"""A full column grows by this fraction of it."""
 _KINDS = tuple((kind, int(np.iinfo(kind).min), int(np.iinfo(kind).max)) for kind in (np.int8, np.int16, np.int32))
 
 
@@ -36,12 +36,14 @@ class Growing:
             self._held = self._held.astype(kind)
         size = self._size + len(part)
         if size > len(self._held):
-            self._held.resize(max(size, len(self._held) + len(self._held) // SPARE), refcheck=False)
+            self._held.resize(max(size, int(len(self._held) * (1 + SPARE)) + 1), refcheck=False)
         self._held[self._size : size] = part
         self._size = size
 
     def column(self) -> Any:
         """All of them. No more can follow."""
+        if self._held is None:
+            return np.empty(0, dtype=np.int64)
         self._held.resize(self._size, refcheck=False)
         return self._held
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 E = TypeVar("E", bound=Event)
 PARTS = 16
-"""After so many parts freed memory goes back."""
+"""How many parts are read before freed memory goes back."""
 TABLES_MAX = 8
 """Row groups that stay in memory for single events."""
 FREQUENT: frozenset[type[Event]] = frozenset({Invoke, Observed, Return, Traced})

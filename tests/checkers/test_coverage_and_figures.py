@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dethrone.checkers.coverage import CHECKER, obligations, shown_by_faults
 from dethrone.checkers.excuses import excuses
@@ -202,6 +206,28 @@ def test_two_leaders_of_two_terms_at_once_are_measured():
     assert exposure(tale.end()) == 500 * MS
     tale = Tale(3).up().poll("n1", 1, "n1").wait(500).poll("n1", 1, "n1").poll("n2", 2, "n2")
     assert exposure(tale.end()) == 0
+
+
+STEPS = st.tuples(st.sampled_from(["n1", "n2", "n3"]), st.integers(0, 3), st.booleans(), st.integers(0, 40))
+
+
+@given(st.lists(STEPS, max_size=40))
+def test_the_exposure_is_the_time_for_which_certain_claims_of_two_nodes_and_terms_overlap(steps):
+    tale, claims, last = Tale(3).up(), [], {}
+    for node, term, leads, wait_ms in steps:
+        asked = tale.now * MS
+        tale.poll(node, term, node if leads else None).wait(wait_ms)
+        before = last.get(node)
+        if leads and term > 0 and before is not None and before[:2] == (True, term):
+            claims.append((node, term, before[2], asked))
+        last[node] = (leads, term, asked + MS)
+    edges = sorted({t for *_, lo, hi in claims for t in (lo, hi)})
+    expected = 0
+    for lo, hi in pairwise(edges):
+        held = {(node, term) for node, term, since, until in claims if since <= lo and hi <= until}
+        if len({node for node, _ in held}) > 1 and len({term for _, term in held}) > 1:
+            expected += hi - lo
+    assert exposure(tale.end()) == expected
 
 
 def test_split_votes_and_inflation_are_counted():

@@ -22,13 +22,19 @@ def of_group(seq, group):
 
 
 def test_where_polls_name_groups_what_names_none_is_of_the_process():
-    assert groups(History([BEGIN, polled(1, "a"), polled(2, "b"), of_group(3, "")])) == ["a", "b"]
+    assert groups(History([BEGIN, polled(1, "a"), polled(2, "b"), of_group(3, "")])) == (
+        "a",
+        "b",
+    )
 
 
 def test_where_only_traces_name_groups_the_polls_are_judged_all_the_same():
-    assert groups(History([BEGIN, polled(1, ""), of_group(2, "a")])) == ["", "a"]
+    assert groups(History([BEGIN, polled(1, ""), of_group(2, "a")])) == (
+        "",
+        "a",
+    )
 
 
 def test_there_is_always_a_group():
-    assert groups(History([BEGIN])) == [""]
-    assert groups(History([BEGIN, of_group(1, "a"), of_group(2, "")])) == ["a"]
+    assert groups(History([BEGIN])) == ("",)
+    assert groups(History([BEGIN, of_group(1, "a"), of_group(2, "")])) == ("a",)

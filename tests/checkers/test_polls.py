@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 from dethrone.checkers import polls
 from dethrone.checkers.facts import answers, leaders_polled, leading
 from dethrone.checkers.polls import Polls
-from dethrone.harness.core.clock import Span
+from dethrone.checkers.term_never_decreases import Terms, falls
+from dethrone.checkers.traced_terms import traced_terms
+from dethrone.harness.core.clock import SECOND, Span
 from dethrone.harness.core.events import Observed
 from dethrone.harness.core.history import History
 from dethrone.harness.core.views import columns
@@ -36,6 +38,47 @@ def history_of(rows) -> History:
     )
 
 
+def lives(rows) -> History:
+    """Polls of two nodes a third of a second apart, or more; some restarted in between."""
+    events, life, t = [], {"n1": 1, "n2": 1}, 0
+    for node, restarts, term, leads, thirds in rows:
+        life[node] += restarts
+        t += SECOND // 3 * thirds
+        role = "leader" if leads else "follower"
+        span = Span(t, t + 1)
+        events.append(
+            Observed(
+                seq=len(events), t=t, span=span, node=node, incarnation=life[node], role=role, leads=leads, term=term
+            )
+        )
+    return History(events)
+
+
+LIVES = st.tuples(
+    st.sampled_from(["n1", "n2"]),
+    st.sampled_from([0, 0, 0, 1]),
+    st.integers(0, 3),
+    st.sampled_from([False, False, True]),
+    st.integers(0, 3),
+)
+
+
+@given(st.lists(LIVES, max_size=25))
+def test_of_terms_over_lives_the_polls_that_tell_something_show_what_all_polls_show(rows):
+    history = lives(rows)
+    every = Terms(witnessed=False)
+    for event in history.events:
+        if event.term > 0:
+            every.polled_life(event)
+    expected = {(fall.before.seq, fall.after.seq) for one in every.lives.values() if (fall := one.fall())}
+    found = {
+        (fall.before.seq, fall.after.seq)
+        for fall in falls(history, columns(history), traced_terms(history))
+        if fall.before.incarnation != fall.after.incarnation
+    }
+    assert found == expected
+
+
 @pytest.fixture(scope="module", autouse=True)
 def small_blocks():
     with pytest.MonkeyPatch.context() as patch:
@@ -58,6 +101,7 @@ def test_they_are_in_order_and_windows_of_them_are_those_with_a_key_within(by, r
     assert found.within(lo, lo + length) == [row for row in found if lo <= key(row) <= lo + length]
     assert list(found.last_until(lo)) == [row for row in found if key(row) <= lo][::-1]
     assert [row.node == "n2" for row in found] == found.of_node("n2").tolist()
+    assert list(found.numbers(1, len(found), "seq", "term")) == [(row.seq, row.term) for row in found][1:]
 
 
 @given(rows=st.lists(ROWS, min_size=1, max_size=20), end=st.integers(0, 20))
