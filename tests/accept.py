@@ -27,6 +27,7 @@ from typing import Any, NamedTuple
 from tests.acceptance import (
     busy,
     failovers,
+    gallery,
     linearizability,
     live_exam,
     over_ssh,
@@ -315,6 +316,7 @@ ITEMS: dict[str, Item] = {
     **own_system.items(),
     **real_systems_jvm.items(),
     **failovers.items(),
+    **gallery.items(),
     **over_ssh.items(),
     **busy.items(),
     "kill-nine": live(kills),

@@ -29,10 +29,10 @@ from dethrone.harness.core.clock import SECOND, Ns
 from dethrone.harness.pipeline import survival
 from tests.acceptance import kept
 from tests.acceptance.simulated import OUT, ROOT, Item, Until
+from tests.acceptance.tables import Table
 
 KEPT = OUT / "failovers"
 RECORD = ROOT / "TRACK_RECORD.md"
-BEGIN, END = "<!-- failovers: begin -->", "<!-- failovers: end -->"
 
 NODES = 3
 FAULTS_MIN = 30
@@ -57,13 +57,15 @@ STAGES = {"noticed": "noticed_ns", "elected": "elect_ns", "first write": "write_
 
 class Subject(NamedTuple):
     """A system, and how fast faults may follow each other. ``awaited_s``: how long an outage is waited for at most;
-    ``quiet_s``: after a heal, once all are in step; ``limit_s``: a run takes twice that at most; ``faults``: of it."""
+    ``quiet_s``: after a heal, once all are in step; ``limit_s``: a run takes twice that at most; ``faults``: of it;
+    ``clients``: fewer where each is a process of its own."""
 
     system: str
     faults: int
     awaited_s: int
     quiet_s: int
     limit_s: int
+    clients: int = CLIENTS
 
 
 SUBJECTS = (
@@ -76,6 +78,12 @@ SUBJECTS = (
     Subject("rocketmq-dledger", faults=32, awaited_s=25, quiet_s=1, limit_s=130),
     Subject("rocketmq-dledger-0.3.2", faults=32, awaited_s=25, quiet_s=1, limit_s=130),
     Subject("rocketmq-dledger-0.2.2", faults=32, awaited_s=25, quiet_s=1, limit_s=130),
+    Subject("hashicorp-raft", faults=34, awaited_s=15, quiet_s=1, limit_s=100),
+    Subject("pysyncobj", faults=34, awaited_s=20, quiet_s=1, limit_s=130),
+    Subject("pysyncobj-0.3.14", faults=34, awaited_s=20, quiet_s=1, limit_s=130),
+    Subject("redis-sentinel", faults=32, awaited_s=30, quiet_s=1, limit_s=200),
+    Subject("nats", faults=32, awaited_s=40, quiet_s=1, limit_s=300, clients=30),
+    Subject("nats-2.12.1", faults=32, awaited_s=40, quiet_s=1, limit_s=300, clients=30),
 )
 
 
@@ -96,7 +104,7 @@ def run(subject: Subject, fault: str, number: int, *, until: Until) -> dict[str,
     written.parent.mkdir(parents=True, exist_ok=True)
     written.write_text(json.dumps(schedule(subject, fault), indent=1), encoding="utf-8")
     words = (subject.system, "--nodes", str(NODES), "--schedule", written, "--seed", str(number + 1))
-    pace = ("--time-limit", f"{subject.limit_s}s", "--concurrency", str(CLIENTS), "--fail-on", "violation")
+    pace = ("--time-limit", f"{subject.limit_s}s", "--concurrency", str(subject.clients), "--fail-on", "violation")
     result = kept.run(place, [*words, *pace], until=until)
     if not done_before:
         result["load"] = round(os.getloadavg()[1], 1)
@@ -168,9 +176,13 @@ def spread(times: Sequence[tuple[Ns, bool]]) -> Spread | None:
 
 # --- told -----------------------------------------------------------------------------------------------------------
 
-HEAD = (
-    f"| system | fault on the leader | n | {' | '.join(STAGES)} | no leader owed | load | measured |",
-    f"|---|---|---|{'---|' * len(STAGES)}---|---|---|",
+TABLE = Table(
+    "failovers",
+    (
+        f"| system | fault on the leader | n | {' | '.join(STAGES)} | no leader owed | load | measured |",
+        f"|---|---|---|{'---|' * len(STAGES)}---|---|---|",
+    ),
+    [(subject.system, fault) for subject in SUBJECTS for fault in FAULTS],
 )
 
 
@@ -196,24 +208,6 @@ def _cell(times: Sequence[tuple[Ns, bool]]) -> str:
 
 def _s(ns: Ns | None) -> str:
     return "not reached" if ns is None else f"{ns / SECOND:.2f}"
-
-
-def merged(record: str, lines: Sequence[str]) -> str:
-    """The record with these rows between its markers; rows of systems and faults that are not among them stay."""
-    before, _, rest = record.partition(BEGIN)
-    table, marked, after = rest.partition(END)
-    if not marked:
-        raise ValueError(f"no {BEGIN} … {END} in it")
-    rows = {_key(one): one for one in table.splitlines() if one.startswith("| ") and one not in HEAD}
-    rows |= {_key(one): one for one in lines}
-    order = {(subject.system, fault): place for place, (subject, fault) in enumerate(_all())}
-    known = sorted(rows, key=lambda key: order.get(key, len(order)))
-    return "\n".join([f"{before}{BEGIN}", *HEAD, *(rows[key] for key in known), f"{END}{after}"])
-
-
-def _key(told: str) -> tuple[str, str]:
-    system, fault = told.split("|")[1:3]
-    return system.strip(), fault.strip()
 
 
 def _all() -> list[tuple[Subject, str]]:
@@ -262,7 +256,7 @@ def items() -> dict[str, Item]:
 def main() -> int:
     """Write the table."""
     rows = [row for subject, fault in _all() if (row := kept_row(subject, fault)) is not None]
-    RECORD.write_text(merged(RECORD.read_text(encoding="utf-8"), [line(row) for row in rows]), encoding="utf-8")
+    RECORD.write_text(TABLE.merged(RECORD.read_text(encoding="utf-8"), [line(row) for row in rows]), encoding="utf-8")
     print(f"{len(rows)} rows, {sum(row.hits for row in rows)} failovers: {RECORD.name}", file=sys.stderr)
     return 0
 

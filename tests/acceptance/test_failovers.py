@@ -10,16 +10,13 @@ from dethrone.harness.core.clock import MS, SECOND
 from dethrone.harness.core.schedule_text import parse_schedule
 from tests.acceptance import failovers, kept
 from tests.acceptance.failovers import (
-    BEGIN,
-    END,
     FAULTS,
     FAULTS_MIN,
-    HEAD,
     SUBJECTS,
+    TABLE,
     Row,
     gathered,
     line,
-    merged,
     spread,
 )
 
@@ -83,7 +80,7 @@ def test_a_line_tells_how_many_were_cut_off_and_what_was_never_seen():
     told = line(row(result((-50, 20, -30), (-50, 20, 40))))
     assert "| etcd-3.5 | kill | 2 | not seen | 0.02 (0.02 to 0.02, longest 0.02) |" in told
     assert "1 cut off" in told
-    assert told.count("|") == HEAD[0].count("|")
+    assert told.count("|") == TABLE.head[0].count("|")
 
 
 def test_loads_are_told_as_a_range():
@@ -94,21 +91,21 @@ def test_the_table_keeps_what_was_measured_elsewhere_and_replaces_its_own():
     stages = {column: [(MS, False)] for column in failovers.STAGES}
     elsewhere = line(Row("kafka-kraft", "pause", "2026-01-01", stages, 0, [1], []))
     old, new = line(row(result((1, 2, 3)))), line(row(result((4, 5, 6))))
-    text = f"# Record\n\n{BEGIN}\n{END}\n\nafter\n"
-    once = merged(text, [elsewhere, old])
-    twice = merged(once, [new])
+    text = f"# Record\n\n{TABLE.begin}\n{TABLE.end}\n\nafter\n"
+    once = TABLE.merged(text, [elsewhere, old])
+    twice = TABLE.merged(once, [new])
     assert elsewhere in twice
     assert new in twice
     assert old not in twice
     assert twice.index(new) < twice.index(elsewhere)
     assert twice.startswith("# Record\n")
-    assert twice.endswith(f"{END}\n\nafter\n")
-    assert merged(twice, [new]) == twice
+    assert twice.endswith(f"{TABLE.end}\n\nafter\n")
+    assert TABLE.merged(twice, [new]) == twice
 
 
 def test_a_record_without_markers_is_left_alone():
     with pytest.raises(ValueError, match="failovers: begin"):
-        merged("# Record\n", [])
+        TABLE.merged("# Record\n", [])
 
 
 def test_runs_that_are_kept_are_gathered_and_not_done_again(tmp_path, monkeypatch):
