@@ -27,6 +27,7 @@ from typing import Any, NamedTuple
 from tests.acceptance import (
     busy,
     failovers,
+    findings,
     gallery,
     linearizability,
     live_exam,
@@ -316,6 +317,7 @@ ITEMS: dict[str, Item] = {
     **own_system.items(),
     **real_systems_jvm.items(),
     **failovers.items(),
+    **findings.items(),
     **gallery.items(),
     **over_ssh.items(),
     **busy.items(),

@@ -29,7 +29,7 @@ from dethrone.harness.core.clock import SECOND, Ns
 from dethrone.harness.pipeline import survival
 from tests.acceptance import kept
 from tests.acceptance.simulated import OUT, ROOT, Item, Until
-from tests.acceptance.tables import Table
+from tests.acceptance.tables import Block, Table
 
 KEPT = OUT / "failovers"
 RECORD = ROOT / "TRACK_RECORD.md"
@@ -177,7 +177,7 @@ def spread(times: Sequence[tuple[Ns, bool]]) -> Spread | None:
 # --- told -----------------------------------------------------------------------------------------------------------
 
 TABLE = Table(
-    "failovers",
+    Block("failovers"),
     (
         f"| system | fault on the leader | n | {' | '.join(STAGES)} | no leader owed | load | measured |",
         f"|---|---|---|{'---|' * len(STAGES)}---|---|---|",

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 from tests.acceptance.real_systems import Cluster, many, quiet
 from tests.acceptance.simulated import OUT, ROOT, Item, Unfinished, Until, command
-from tests.acceptance.tables import Table
+from tests.acceptance.tables import Block, Table
 
 KEPT = OUT / "gallery"
 PAGE = ROOT / "docs" / "gallery.md"
@@ -130,7 +130,7 @@ COLUMNS = (
     "measured",
 )
 TABLE = Table(
-    "campaigns",
+    Block("campaigns"),
     (f"| {' | '.join(COLUMNS)} |", f"|{'---|' * len(COLUMNS)}"),
     [(setting.system, setting.name) for setting in SETTINGS],
 )

@@ -91,7 +91,7 @@ def test_the_table_keeps_what_was_measured_elsewhere_and_replaces_its_own():
     stages = {column: [(MS, False)] for column in failovers.STAGES}
     elsewhere = line(Row("kafka-kraft", "pause", "2026-01-01", stages, 0, [1], []))
     old, new = line(row(result((1, 2, 3)))), line(row(result((4, 5, 6))))
-    text = f"# Record\n\n{TABLE.begin}\n{TABLE.end}\n\nafter\n"
+    text = f"# Record\n\n{TABLE.block.begin}\n{TABLE.block.end}\n\nafter\n"
     once = TABLE.merged(text, [elsewhere, old])
     twice = TABLE.merged(once, [new])
     assert elsewhere in twice
@@ -99,7 +99,7 @@ def test_the_table_keeps_what_was_measured_elsewhere_and_replaces_its_own():
     assert old not in twice
     assert twice.index(new) < twice.index(elsewhere)
     assert twice.startswith("# Record\n")
-    assert twice.endswith(f"{TABLE.end}\n\nafter\n")
+    assert twice.endswith(f"{TABLE.block.end}\n\nafter\n")
     assert TABLE.merged(twice, [new]) == twice
 
 

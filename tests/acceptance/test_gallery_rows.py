@@ -30,9 +30,11 @@ def test_runs_are_counted_by_what_they_came_to_and_a_checker_once_a_run():
 
 def test_a_row_replaces_that_of_its_setting_and_leaves_the_others():
     old = [line(gathered(setting, [row()], day="2026-01-01")) for setting in SETTINGS[:2]]
-    page = "\n".join(["before", TABLE.begin, *TABLE.head, *old[::-1], TABLE.end, "after"])
+    page = "\n".join(["before", TABLE.block.begin, *TABLE.head, *old[::-1], TABLE.block.end, "after"])
     new = line(gathered(SETTINGS[0], [row()] * 3, day="2026-02-02"))
-    assert TABLE.merged(page, [new]) == "\n".join(["before", TABLE.begin, *TABLE.head, new, old[1], TABLE.end, "after"])
+    assert TABLE.merged(page, [new]) == "\n".join(
+        ["before", TABLE.block.begin, *TABLE.head, new, old[1], TABLE.block.end, "after"]
+    )
     with pytest.raises(ValueError, match="campaigns: begin"):
         TABLE.merged("no markers", [new])
 
