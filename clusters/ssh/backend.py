@@ -44,6 +44,7 @@ from dethrone.harness.core.errors import ConfigError, HarnessError, NotHealed
 from dethrone.harness.core.files import read_text
 from dethrone.harness.core.hoststate import HEALTHY, HostState
 from dethrone.harness.core.interfaces import (
+    USUAL_CAPABILITIES,
     Available,
     BackendTraits,
     DeploySpec,
@@ -92,7 +93,12 @@ class SshBackend(confirm.AgentBackend):
         """Machines of the user's, on which less is allowed, and less can be seen of a target of theirs."""
         zones = {name: host.zone for name, host in self._file.hosts.items() if host.zone}
         lending = Lending(lent=self.lent, usable=self.usable, zones=zones)
-        return BackendTraits(lending=lending, refuse=self.refuse, shows=self.shows)
+        able = USUAL_CAPABILITIES - ({"versions"} if self._adopts() else set())  # a target is started by others
+        return BackendTraits(lending=lending, refuse=self.refuse, shows=self.shows, capabilities=able)
+
+    def _adopts(self) -> bool:
+        """Whether another user started the node on some host."""
+        return any(self._file.hosts[name].target is not None for name in self.usable())
 
     def lent(self, file: Path | None, words: Sequence[str]) -> SshBackend:
         """These machines; nothing is connected."""
@@ -120,8 +126,7 @@ class SshBackend(confirm.AgentBackend):
 
     def shows(self, observable: tuple[str, ...]) -> tuple[str, ...]:
         """Of all hosts what can be seen of each, so less than all if one has a target."""
-        adopts = any(self._file.hosts[name].target is not None for name in self.usable())
-        return from_outside(observable) if adopts else observable
+        return from_outside(observable) if self._adopts() else observable
 
     def available(self) -> Available:
         """Whether the file has hosts that may be used; nothing is connected for it."""

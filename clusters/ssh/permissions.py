@@ -123,6 +123,7 @@ def not_allowed(file: HostsFile, want: HostState) -> str:
         (want.clock, "clock skew", "clock"),
         (want.disk, "disk trouble", "disk"),
         (want.cpu_percent is not None, "starving of CPU", "cpu"),
+        (want.version, "another version", "version"),
     )
     asked = [(what, _touching(part)) for is_asked, what, part in parts if is_asked]
     asked += [(trouble.says, frozenset({trouble.kind})) for trouble in want.troubles or ()]

@@ -128,7 +128,11 @@ class Traced(Event, frozen=True, gc=False, kw_only=True, tag="traced"):
 
 
 class NodeProcess(Event, frozen=True, gc=False, kw_only=True, tag="process"):
-    """A node process started, answers, or exited. ``asked``: the harness wanted it so."""
+    """A node process started, answers, or exited. ``asked``: the harness wanted it so.
+
+    ``version``: of a system with several at hand. Started: as which version the process was started; ready: which one
+    it reports itself.
+    """
 
     span: Span
     node: str
@@ -137,6 +141,7 @@ class NodeProcess(Event, frozen=True, gc=False, kw_only=True, tag="process"):
     asked: bool
     code: int | None = None
     """Exit code; negative: the signal number."""
+    version: str | msgspec.UnsetType = msgspec.UNSET
 
 
 class NodeDied(Event, frozen=True, gc=False, kw_only=True, tag="died"):

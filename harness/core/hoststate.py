@@ -161,8 +161,9 @@ class HostState(msgspec.Struct, frozen=True):
     ``lingers``: of these, the ones whose connections are left alone when the cut ends: they return by TCP's own
     retransmission. ``refuses``: hosts that can make no new TCP connection to this one; what else they send arrives.
     ``down``: the node process is ended by this signal and stays down. ``frozen``: SIGSTOP. ``troubles``: of kinds of
-    faults with commands of their own, sorted. ``resets``, ``lingers``, ``refuses`` and ``troubles`` are absent where
-    there are none.
+    faults with commands of their own, sorted. ``version``: as which version the process starts the next time, and from
+    then on; absent: as the one that the node has, so healing takes no version back. ``resets``, ``lingers``,
+    ``refuses`` and ``troubles`` are absent where there are none.
     """
 
     cuts: tuple[str, ...] = ()
@@ -176,6 +177,7 @@ class HostState(msgspec.Struct, frozen=True):
     resets: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
     lingers: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
     refuses: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
+    version: str | msgspec.UnsetType = msgspec.UNSET
 
     @property
     def healthy(self) -> bool:
@@ -198,7 +200,10 @@ class HostState(msgspec.Struct, frozen=True):
         return any(trouble.unmodelled for trouble in self.troubles or ())
 
     def plus(self, other: HostState) -> HostState:
-        """Both at once, whichever came first: all cuts and links, the harder end, the worse disk, the sum of skews."""
+        """Both at once, whichever came first: all cuts and links, the harder end, the worse disk, the sum of skews.
+
+        Of two versions, which no schedule wants of one node at once, the one whose name sorts last.
+        """
         links = {link.src: link for link in self.links}
         for link in other.links:
             links[link.src] = link if link.src not in links else links[link.src].plus(link)
@@ -216,6 +221,7 @@ class HostState(msgspec.Struct, frozen=True):
             resets=tuple(sorted({*(self.resets or ()), *(other.resets or ())})) or msgspec.UNSET,
             lingers=_both_let(self, other) or msgspec.UNSET,
             refuses=tuple(sorted({*(self.refuses or ()), *(other.refuses or ())})) or msgspec.UNSET,
+            version=max(self.version or "", other.version or "") or msgspec.UNSET,
         )
 
 

@@ -59,7 +59,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     stop_at: tuple[str, ...] = ()
     """See ``dethrone.harness.core.interfaces.RunDefaults``."""
     system_version: str = ""
-    """The build that is tested, where the system's name does not say it; "" : not known."""
+    """The build that is tested, where the system's name does not say it; "" : not known. Of several the one with which
+    all nodes begin."""
+    versions: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
+    """Those between which nodes can change, from the oldest to the newest; absent: there is one only."""
     tags: Mapping[str, str] = {}
     """What the user wants to find this run by (``commit``), as words; of no meaning to the run."""
     backend_settings: Mapping[str, str] = {}

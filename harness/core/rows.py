@@ -143,7 +143,7 @@ def row_of(event: Event) -> dict[str, Any]:
         column = renamed.get(name, name)
         if column in COLUMNS and column not in row and column != "rest":
             row[column] = value
-        else:
+        elif value is not msgspec.UNSET:
             rest[name] = value
     row["rest"] = _ENCODER.encode(rest).decode()
     if type(event) is Traced:

@@ -34,7 +34,8 @@ def encode(value: Any) -> str:
 
 
 def judged(judgement: Judgement | None, files: RunFiles | None) -> dict[str, Any]:
-    """``verdict``, ``reason``, ``excused`` (a number), ``host_noise``, ``damage`` and ``checkers``."""
+    """``verdict``, ``reason``, ``excused`` (a number), ``host_noise``, ``damage`` and ``checkers``; and
+    ``versions`` (which ran where since when) of a system with several."""
     if judgement is None:
         empty = {"verdict": None, "reason": "nothing was judged", "excused": 0}
         return {**empty, "host_noise": False, "damage": None, "checkers": {}}
@@ -45,6 +46,7 @@ def judged(judgement: Judgement | None, files: RunFiles | None) -> dict[str, Any
         "host_noise": judgement.host_noise,
         "damage": judgement.damage,
         "checkers": {verdict.checker: checker(verdict, files) for verdict in judgement.verdicts},
+        **({"versions": msgspec.to_builtins(judgement.versions)} if judgement.versions else {}),
     }
 
 

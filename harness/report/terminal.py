@@ -32,6 +32,7 @@ from dethrone.harness.engine.run.listener import Drawn, LiveView
 from dethrone.harness.report import cut_table, json_objects, recovery, screens
 from dethrone.harness.report.plain import output
 from dethrone.harness.report.rundir import RunFiles, shared_users
+from dethrone.harness.report.version_words import version_rows
 from dethrone.harness.report.words import at, moment, sentence
 
 PLAIN_LINE_EVERY_NS: Ns = 5 * SECOND
@@ -124,6 +125,8 @@ class Screen:
                     self.say(text, level=0 if judgement and judgement.outcome == "pass" else -1)
         if result is not None and result.figures.get("triggers"):
             self.say(Text.assemble(("triggers    ", "bold"), triggers_line(result.figures["triggers"])))
+        for node, ran in version_rows(judgement):
+            self.say(Text.assemble(("version     ", "bold"), f"{node}: {ran}"))
         for line in shared_users(files):
             self.say(Text.assemble(("not apart   ", "bold"), line))
         if report is not None:

@@ -261,7 +261,8 @@ def troubles(host: HostState) -> list[tuple[str, str]]:
     """What is wrong with a host: what sort of trouble each is, as lanes are coloured, and in words."""
     out = []
     if host.down:
-        out.append(("down", f"down by {host.down}"))
+        later = f", to start as version {host.version}" if host.version else ""
+        out.append(("down", f"down by {host.down}{later}"))
     if host.frozen:
         out.append(("frozen", "frozen"))
     if host.cuts:
@@ -390,6 +391,8 @@ def _observed(event: ev.Observed) -> str:
 
 def _process(event: ev.NodeProcess) -> str:
     line = f"the process of {event.node} (incarnation {event.incarnation}) {PROCESS_WORDS[event.phase]}"
+    if event.version:
+        line += f" as version {event.version}" if event.phase == "started" else f", as version {event.version}"
     if event.phase == "exited":
         if event.code is not None:
             line += f" by signal {-event.code}" if event.code < 0 else f" with code {event.code}"

@@ -157,6 +157,8 @@ class HostKeeper:
         parts += self._vacuous(want, steps)
         if want["cpu_percent"] is not None:
             parts += self._limit_cpu(want["cpu_percent"], fresh=fresh)
+        if want["version"]:
+            parts.append(self._change_version(want["version"]))
         wrong = [part.why for part in parts if not part.ok]
         detail = {part.name: part.told() for part in parts}
         vdso_lost = [] if self._node.vdso is None else self._node.vdso.lost
@@ -213,6 +215,11 @@ class HostKeeper:
                 if "skew_ns" in found and "why" in found:
                     out.append(f"its clock was not as requested: {found['why']}")
         return out
+
+    def _change_version(self, version: str) -> Part:
+        part = Part("version")
+        why = self._node.become(version)
+        return part.end(ok=not why, why=why, next=version)
 
     def _deeds(self, want: Mapping[str, Any]) -> list[Deed]:
         """The commands of the wanted state, for this host."""

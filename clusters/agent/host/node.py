@@ -59,6 +59,8 @@ class NodeProcess:
         """Its user and capabilities."""
         self.child: Child | None = None
         self.incarnation = 0
+        self.version = ""
+        """As which of the versions in ``spec`` it starts the next time; "": as the first one."""
         self.wanted = False
         """Whether the node is to run without faults: from its first start until it is stopped for good."""
         self.asked = False
@@ -108,6 +110,15 @@ class NodeProcess:
         stopped = self.child is not None and self.running and "T" in thread_states(self.child.pid)
         return Seen(self.wanted, self.running, stopped)
 
+    def become(self, version: str) -> str:
+        """Be this version from the next start on; "", or why that cannot be."""
+        if self.spec is None or version not in self.spec["versions"]:
+            return f"version: this host has no {version}"
+        if self.running and version != self.version:
+            return "version: the process still runs, and changes its version only at a start"
+        self.version = version
+        return ""
+
     def start(self) -> None:
         """Start the next incarnation. Raises OSError or Refused if that fails."""
         if self.spec is None:
@@ -115,7 +126,8 @@ class NodeProcess:
         if self.running:
             raise Refused(f"the node runs already: {self.names()}")
         number = self.incarnation + 1
-        command = self.spec["command"]
+        version = self.version or self.spec["version"]
+        command = self.spec["versions"][version] if version else self.spec["command"]
         argv = [word.replace("{incarnation}", str(number)) for word in command["argv"]]
         env = dict(os.environ)
         if self.confined.uid != os.geteuid():
@@ -164,7 +176,8 @@ class NodeProcess:
                 entry.join()
         self.child, self.wanted = child, True
         self._note_start(number)
-        self._news.add("started", before, now_ns(), {"pid": child.pid, "incarnation": number, "asked": True})
+        known = {"version": version} if version else {}
+        self._news.add("started", before, now_ns(), {"pid": child.pid, "incarnation": number, "asked": True, **known})
         started.set()
         self.remember()
 

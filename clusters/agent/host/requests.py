@@ -61,7 +61,7 @@ NETWORK = ("cuts", "resets", "lingers", "refuses")
 def clean_state(raw: Any) -> dict[str, Any]:
     """A desired state with every field present and checked. Raises Refused for anything else."""
     raw = object_of(raw, "want")
-    unknown = set(raw) - {*NETWORK, "links", "down", "frozen", "clock", "disk", "cpu_percent", "troubles"}
+    unknown = set(raw) - {*NETWORK, "links", "down", "frozen", "clock", "disk", "cpu_percent", "troubles", "version"}
     if unknown:
         raise Refused(f"unknown in want: {', '.join(sorted(unknown))[:200]}")
     down = raw.get("down")
@@ -102,6 +102,7 @@ def clean_state(raw: Any) -> dict[str, Any]:
         "disk": _clean_disk(raw.get("disk")),
         "cpu_percent": _clean_share(raw, "cpu_percent"),
         "troubles": _clean_troubles(raw.get("troubles") or []),
+        "version": text_of(raw, "version") if raw.get("version") else "",
     }
 
 
@@ -195,28 +196,37 @@ def _bound_of(watch: Mapping[str, Any], key: str) -> float | None:
     return value
 
 
-def clean_start(raw: Any) -> dict[str, Any]:
-    """How to start a node, with every field checked. Raises Refused for anything else."""
-    raw = object_of(raw, "start")
-    command = object_of(raw.get("command"), "command")
+def _clean_command(raw: Any) -> dict[str, Any]:
+    command = object_of(raw, "command")
     argv = texts_of(command.get("argv"), "argv")
     if not argv:
         raise Refused("argv is empty")
     env = dict(object_of(command.get("env") or {}, "env"))
     texts_of(list(env.values()), "env")
+    return {
+        "argv": argv,
+        "env": env,
+        "cwd": command.get("cwd") or "/",
+        "user": None if command.get("user") is None else text_of(command, "user"),
+        "capabilities": texts_of(command.get("capabilities") or [], "capabilities"),
+    }
+
+
+def clean_start(raw: Any) -> dict[str, Any]:
+    """How to start a node, with every field checked. Raises Refused for anything else."""
+    raw = object_of(raw, "start")
+    version = text_of(raw, "version") if raw.get("version") else ""
+    versions = {name: _clean_command(given) for name, given in object_of(raw.get("versions") or {}, "versions").items()}
+    if versions and version not in versions:
+        raise Refused(f"no version is called {version!r:.80}")
     for key in ("trace_path", "clock_socket", "link_socket", "fatal_path"):
         if raw.get(key) is not None:
             text_of(raw, key)
-    user = command.get("user")
     fatal = texts_of(raw.get("fatal") or [], "fatal")
     return {
-        "command": {
-            "argv": argv,
-            "env": env,
-            "cwd": command.get("cwd") or "/",
-            "user": None if user is None else text_of(command, "user"),
-            "capabilities": texts_of(command.get("capabilities") or [], "capabilities"),
-        },
+        "command": _clean_command(raw.get("command")),
+        "versions": versions,
+        "version": version,
         "run_dir": text_of(raw, "run_dir") if raw.get("run_dir") else os.path.dirname(raw.get("clock_socket") or ""),  # noqa: PTH120
         "trace_path": raw.get("trace_path"),
         "log_path": text_of(raw, "log_path"),

@@ -25,6 +25,7 @@ from dethrone.harness.core.interfaces.checker import Checker, Demanding, Increme
 from dethrone.harness.core.interfaces.faults import FaultTraits, Shown, Who, declarations, declared, traits_of
 from dethrone.harness.core.interfaces.nemesis import (
     Brisk,
+    Changing,
     ClusterView,
     Condition,
     Enumerating,
@@ -65,6 +66,7 @@ from dethrone.harness.core.interfaces.system import (
     Telling,
     TraceLine,
     Unpreloaded,
+    Upgradable,
     Versioned,
     Zoned,
 )
@@ -79,6 +81,7 @@ __all__ = [
     "Backend",
     "BackendTraits",
     "Brisk",
+    "Changing",
     "Checker",
     "Client",
     "ClusterView",
@@ -135,6 +138,7 @@ __all__ = [
     "TraceLine",
     "Unmet",
     "Unpreloaded",
+    "Upgradable",
     "Versioned",
     "Watcher",
     "Who",

@@ -74,6 +74,8 @@ class NodeStart(msgspec.Struct, frozen=True, kw_only=True):
     ``fails``: the node's data directory is served by a helper that can make it fail and lose power.
     ``limits``: what of the node's use the agent must be able to limit by a control group (``cpu``, ``memory``).
     ``keeps_copies``: before each start the agent copies the node's files, for damage that puts older ones back.
+    ``versions``: where there are several, name → the command that starts the node as this version, in place of
+    ``command``; ``version``: the one of the first start.
     """
 
     command: Command
@@ -92,13 +94,16 @@ class NodeStart(msgspec.Struct, frozen=True, kw_only=True):
     keeps_copies: bool = False
     fails: bool = False
     limits: tuple[str, ...] = ()
+    versions: Mapping[str, Command] = {}
+    version: str = ""
 
 
 class HostNews(msgspec.Struct, frozen=True, kw_only=True):
     """A report of an agent. ``kind``: ``started``, ``exited``, ``fatal``, ``sighted``, ``trace``, ``noise``,
     ``lost``.
 
-    ``span``: when, in harness ns. ``data``: by kind — started: pid, incarnation, asked; exited: pid, incarnation, code,
+    ``span``: when, in harness ns. ``data``: by kind — started: pid, incarnation, asked, and version where there are
+    several; exited: pid, incarnation, code,
     asked, and if the exit was not requested ``lines`` (the end of its output) and ``detail`` as in ``NodeDied``; fatal:
     pattern, line, incarnation; sighted: as in ``Sighted``; trace: lines (list of bytes), incarnation; noise: kind,
     value_ns; lost: the connection broke (not the node).
@@ -198,10 +203,11 @@ class Probing(Protocol):
 OF_GROUPS = frozenset({"cpu", "memory"})
 """What a host can do whose agent has a control group for the node."""
 USUAL_CAPABILITIES = frozenset(
-    {"iptables", "signals", "faketime", "vdso", "files", "commands", "links", "logs", "frames", "pages"}
+    {"iptables", "signals", "faketime", "vdso", "files", "commands", "links", "logs", "frames", "pages", "versions"}
 )
 """What faults and triggers may need on hosts of our own. ``vdso``: clocks of any program, where ``faketime`` needs one
-with libc. ``logs``, ``frames``, ``pages``: an agent sees what nodes log, what hosts send, and pages of metrics."""
+with libc. ``versions``: an agent starts the node, as any version. ``logs``, ``frames``, ``pages``: an agent sees what
+nodes log, what hosts send, and pages of metrics."""
 
 
 class Lending(msgspec.Struct, frozen=True, kw_only=True):

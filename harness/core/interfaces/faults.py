@@ -20,7 +20,20 @@ from dethrone.harness.core import registry
 from dethrone.harness.core.errors import ConfigError
 
 Who = Literal["leader", "follower", "anybody"]
-Part = Literal["cuts", "links", "killed", "stopped", "power", "frozen", "clock", "disk", "cpu", "memory", "descriptors"]
+Part = Literal[
+    "cuts",
+    "links",
+    "killed",
+    "stopped",
+    "power",
+    "frozen",
+    "clock",
+    "disk",
+    "cpu",
+    "memory",
+    "descriptors",
+    "version",
+]
 
 AS_PROCESS_FAULT = ("kill",)
 AS_NETWORK_FAULT = ("partition",)

@@ -13,6 +13,7 @@ import msgspec
 from dethrone.harness.core.clock import Ns, Span
 from dethrone.harness.core.events import Event, Invoke, Observed
 from dethrone.harness.core.hoststate import ClusterState, HostState
+from dethrone.harness.core.interfaces.availability import Available
 from dethrone.harness.core.interfaces.faults import FaultTraits, Who
 from dethrone.harness.core.promise import Promise
 from dethrone.harness.core.rng import Rng
@@ -45,7 +46,8 @@ class ClusterView(msgspec.Struct, frozen=True, kw_only=True):
     ``leader``: the node that leads in the highest term and answered so within the last second, else None.
     ``occurrence``: what triggered the fault that is being resolved, if something did. ``hit``: named faults of the run
     so far → whom they hit. ``voters``: who counts for quorums and may follow, in the order of ``nodes``; empty: all.
-    ``zones``: node → its zone, where nodes have zones.
+    ``zones``: node → its zone, where nodes have zones. ``versions``: those at hand, from the oldest to the newest, and
+    ``version_of``: node → the one as which its process was started last; both empty where there is one only.
     """
 
     nodes: tuple[str, ...]
@@ -57,6 +59,8 @@ class ClusterView(msgspec.Struct, frozen=True, kw_only=True):
     hit: Mapping[str, tuple[str, ...]] = {}
     voters: tuple[str, ...] = ()
     zones: Mapping[str, str] = {}
+    versions: tuple[str, ...] = ()
+    version_of: Mapping[str, str] = {}
 
 
 class Fault(Protocol):
@@ -97,6 +101,17 @@ class Obliging(Protocol):
 
     def oblige(self, who: Who, rng: Rng, *, nodes: int, hold_ns: Ns, company: int) -> PlannedFault:
         """A planned fault that hits ``who``. ``company``: how many other hard faults share its step."""
+
+
+@runtime_checkable
+class Changing(Protocol):
+    """A kind that changes the version of a node."""
+
+    def possible(self, versions: tuple[str, ...], *, begins_with: str) -> Available:
+        """Whether a run whose nodes begin with this version can have it before any other change of a version."""
+
+    def check_versions(self, fault: PlannedFault, versions: tuple[str, ...]) -> None:
+        """Raise ConfigError for a version that it names and that is not at hand."""
 
 
 class Condition(Protocol):

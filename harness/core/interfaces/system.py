@@ -81,7 +81,7 @@ class StatusCall(msgspec.Struct, frozen=True, kw_only=True):
 
 class Reading(msgspec.Struct, frozen=True, kw_only=True):
     """The content of a status answer; fields as in ``dethrone.harness.core.events.Observed``. ``incarnation`` None: not
-    known.
+    known. ``version``: which of several versions at hand it runs as; None: it does not say.
 
     ``others``: for a node in several groups, what the same answer says of its other groups. ``tells_leader``: False
     where no node says which leader it follows, so that ``leader`` None means nothing.
@@ -99,6 +99,7 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
     group: str = ""
     others: tuple[Reading, ...] = ()
     tells_leader: bool = True
+    version: str | None = None
 
 
 class TraceLine(msgspec.Struct, frozen=True, kw_only=True):
@@ -323,6 +324,20 @@ class Versioned(Protocol):
 
     def version(self) -> str:
         """The build that is tested; "" : not known. May run a command of this machine. ConfigError where it fails."""
+
+
+@runtime_checkable
+class Upgradable(Protocol):
+    """A system of which several versions are at hand, between which its nodes can change."""
+
+    def versions(self) -> tuple[str, ...]:
+        """Their names, from the oldest to the newest; empty: there is only one."""
+
+    def begins_with(self, knobs: Mapping[str, str]) -> str:
+        """The version with which the nodes of a run under these knobs begin; "": there is only one."""
+
+    def commands(self, node: NodeSpec) -> Mapping[str, Command]:
+        """Version → how the node process is started as it; ``System.command`` is that of the first start."""
 
 
 @runtime_checkable

@@ -143,7 +143,8 @@ class _Examination:
     def _version(self) -> None:
         """Which build reports will name."""
         try:
-            version = self._system.version() if isinstance(self._system, Versioned) else ""
+            named = self._system.version() if isinstance(self._system, Versioned) else ""
+            version = self._plan.system_version or named
         except ConfigError as error:
             self._no("file", "the version", f"{error.what}; {error.cause}", error.next_step)
             return
@@ -288,6 +289,7 @@ class _Examination:
             return None
         for what, answer in self._described.explain(nodes[first], body):
             self._row("probe", what, answer)
+        self._reports_version(self._system.reading(nodes[first], body))
         if leader is None and untermed:
             self._no(
                 "probe",
@@ -306,6 +308,18 @@ class _Examination:
         else:
             self._yes("probe", f"{leader} leads")
         return leader or untermed or None
+
+    def _reports_version(self, reading: Reading | None) -> None:
+        """Whether a node of several versions says which one it is: upgrades are proved by that."""
+        begins_with = self._plan.system_version
+        if not self._plan.versions or reading is None:
+            return
+        if reading.version == begins_with:
+            self._yes("probe", f"it reports version {begins_with}")
+        else:
+            why = f"it reports {reading.version or 'none'}"
+            step = "write `reports` in [versions.NAME], or another place for version in [probe]"
+            self._no("probe", f"it reports version {begins_with}", why, step)
 
     def _row(self, step: str, what: str, answer: Available) -> None:
         if isinstance(answer, No):

@@ -20,6 +20,7 @@ class ViewKeeper:
 
     ``voters``: who must know the leader for all to be well; others need only answer. ``led``: False where no leader is
     owed: then answers are enough. ``zones``: node → its zone.
+    ``versions``: those at hand.
     """
 
     def __init__(
@@ -29,8 +30,12 @@ class ViewKeeper:
         voters: tuple[str, ...] | None = None,
         led: bool = True,
         zones: Mapping[str, str] | None = None,
+        versions: tuple[str, ...] = (),
     ) -> None:
         self.nodes = nodes
+        self.versions = versions
+        self.version_of: dict[str, str] = {}
+        """Node → as which version its process was started last."""
         self.zones = zones or {}
         self.voters = nodes if voters is None else voters
         self.led = led
@@ -82,6 +87,8 @@ class ViewKeeper:
             state=state,
             voters=self.voters,
             zones=self.zones,
+            versions=self.versions,
+            version_of=dict(self.version_of),
         )
 
     def answering(self, now: Ns) -> tuple[str, ...]:

@@ -44,6 +44,7 @@ from dethrone.harness.engine.run.phase_bounds import (
 from dethrone.harness.engine.run.planning import WARMUP_NS, Draft
 from dethrone.harness.engine.run.realised_faults import FAULT_EVIDENCE, Settled
 from dethrone.harness.engine.run.trace_record import TraceRecord
+from dethrone.harness.engine.run.version_proof import VersionProof
 from dethrone.harness.engine.run.write_before_effect import Outbox
 
 Phase = Literal["start", "warmup", "faults", "heal", "quiet", "final", "stop"]
@@ -67,7 +68,11 @@ class Director:
         rng = Rng(draft.plan.seed)
         nodes = draft.plan.nodes
         self.keeper = ViewKeeper(
-            nodes, voters=self.plan.voters, led=bool(self.plan.promise.tiers), zones=self.plan.zones or {}
+            nodes,
+            voters=self.plan.voters,
+            led=bool(self.plan.promise.tiers),
+            zones=self.plan.zones or {},
+            versions=self.plan.versions or (),
         )
         self._nemesis = NemesisDriver(
             draft.plan.schedule,
@@ -89,6 +94,7 @@ class Director:
         self._hosts = HostConvergence(self.keeper, self._nemesis, outbox)
         self._nodes = NodeRecord(self.keeper, outbox)
         self._traces = TraceRecord(draft.system, outbox)
+        self._versions = VersionProof(self.keeper)
         self._noise = HostNoise(self._nemesis, outbox)
         self.phase: Phase = "start"
         self._since: Ns = 0
@@ -104,7 +110,7 @@ class Director:
             w.OpDone: self._operations.returned,
             w.HostSaid: self._host_said,
             w.Traces: self._traces.simulated,
-            w.ConvergeDone: self._converged,
+            w.ConvergeDone: self._answered,
             w.Stalled: self._stalled,
             w.Stop: self._stop,
             w.Broken: self._broken,
@@ -227,6 +233,10 @@ class Director:
             code = news.data.get("code")
             self._broken(now, w.Broken("node-did-not-start", f"{news.host} exited with code {code} before any fault"))
 
+    def _answered(self, now: Ns, done: w.ConvergeDone) -> None:
+        if not self._versions.holds(now, self._hosts.asked(done.token), done):
+            self._converged(now, done)
+
     def _converged(self, now: Ns, done: w.ConvergeDone) -> None:
         purpose, asked = self._hosts.answered(now, done)
         if purpose == "nemesis":
@@ -275,6 +285,9 @@ class Director:
     # --- phases -----------------------------------------------------------------------------------------------
 
     def _move(self, now: Ns) -> None:
+        proved = self._versions.complete(now, self._nodes.dead)
+        if proved is not None:
+            self._converged(now, proved)
         elapsed = now - self._since
         if self._outbox.found and self.phase in {"warmup", "faults", "quiet"} and self.end_reason == "complete":
             self.end_reason = "first-failure"

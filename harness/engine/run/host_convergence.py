@@ -18,6 +18,7 @@ from dethrone.harness.core.interfaces import Evidence
 from dethrone.harness.engine.run.cluster_view import ViewKeeper
 from dethrone.harness.engine.run.nemesis_driver import NemesisDriver
 from dethrone.harness.engine.run.phase_bounds import CONVERGE_BOUND_NS
+from dethrone.harness.engine.run.version_proof import REPORTED
 from dethrone.harness.engine.run.write_before_effect import Outbox
 
 Purpose = Literal["nemesis", "heal"]
@@ -47,6 +48,10 @@ class HostConvergence:
         self._asked[action.token] = (purpose, action, now)
         self._outbox.act(action)
 
+    def asked(self, token: int) -> w.Converge:
+        """The question of this token, which is still to be answered."""
+        return self._asked[token][1]
+
     def overdue(self, now: Ns) -> list[tuple[w.Converge, w.ConvergeDone]]:
         """What was not answered in time, each with the answer that it counts as: none of any host."""
         return [
@@ -66,6 +71,9 @@ class HostConvergence:
                 detail["reset"] = done.resets[host]
             self._keeper.state[host] = asked.wants[host]
             self._lapsed(now, host, detail, found)
+            unlike = detail.get(REPORTED, {}).get("why")
+            if unlike:
+                self._nemesis.lapse(host, unlike, of_version=True)
             self._proved_until[host] = found.span.hi if confirmed and found else now
             self._outbox.write(
                 Converged,

@@ -22,6 +22,7 @@ from dethrone.harness.core.known_findings import Known, why_known
 from dethrone.harness.core.plan import Plan
 from dethrone.harness.core.signature import signature_of
 from dethrone.harness.core.verdict import Finding, Verdict, exempted, merge
+from dethrone.harness.core.versions_ran import versions_ran
 from dethrone.harness.engine.run.code_names import chosen_checkers, limited
 from dethrone.harness.engine.run.headline import headline
 from dethrone.harness.engine.run.judgement import JSON_SCHEMA, Judgement
@@ -84,6 +85,7 @@ def judge(
         trouble=trouble,
         host_noise=_only_noise(outcome, verdicts),
         damage=damage,
+        versions=versions_ran(history) or msgspec.UNSET,
     )
 
 

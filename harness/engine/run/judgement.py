@@ -13,6 +13,7 @@ import msgspec
 
 from dethrone.harness.core.plan import Plan
 from dethrone.harness.core.verdict import Outcome, Verdict, excused_findings
+from dethrone.harness.core.versions_ran import Ran
 
 JSON_SCHEMA = 1
 """Version of the ``--json`` objects."""
@@ -22,7 +23,7 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True):
     """What the checkers say of one history. ``excused``/``n/a`` verdicts are in ``verdicts`` like all others.
 
     ``trouble``: harness trouble found in the history or while judging. ``host_noise``: whether noise alone made the
-    outcome unknown (a repeat with the same seed is worth while).
+    outcome unknown (a repeat with the same seed is worth while). ``versions``: which ran where, if there are several.
     """
 
     outcome: Outcome
@@ -31,6 +32,7 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True):
     trouble: tuple[str, ...] = ()
     host_noise: bool = False
     damage: str | None = None
+    versions: tuple[Ran, ...] | msgspec.UnsetType = msgspec.UNSET
 
     @property
     def excused(self) -> int:

@@ -170,14 +170,18 @@ class NemesisDriver:
         for active in self._active:
             active.end_due = 0
 
-    def lapse(self, host: str, why: str) -> None:
-        """On this host something of what is in force was found not to be: every fault that changes the host lapsed."""
+    def lapse(self, host: str, why: str, *, of_version: bool = False) -> None:
+        """On this host something of what is in force was found not to be: every fault that changes the host lapsed.
+
+        ``of_version``: only those that change its version.
+        """
         for active in self._active:
             own = self._faults[active.realised.kind].apply(
                 healthy_cluster(self._nodes), active.realised.victims, active.realised.params
             )
             sentence = f"{host}: {why}"
-            if host in own and not own[host].healthy and sentence not in active.lapsed:
+            concerned = host in own and (own[host].version if of_version else not own[host].healthy)
+            if concerned and sentence not in active.lapsed:
                 active.lapsed.append(sentence)
 
     def close(self, span: Span, *, healed: bool) -> list[Settled]:

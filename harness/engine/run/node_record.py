@@ -28,6 +28,8 @@ class NodeRecord:
         """Node → the newest incarnation that answered."""
         self._down: set[str] = set()
         """Nodes whose process ended, and whose new process has not been reported yet."""
+        self.reports: dict[str, tuple[int, str | None]] = {}
+        """Node → the incarnation that answered last for the first time, and which version it said it is."""
         self.dead: set[str] = set()
         """Nodes whose last process ended although the harness had not asked for it."""
         self.elections: set[tuple[str, int, str | None]] = set()
@@ -51,9 +53,11 @@ class NodeRecord:
         self._keeper.answered(node, span, reading)
         if self._ready.get(node) != incarnation:
             self._ready[node] = incarnation
+            said = {} if reading.version is None or not self._keeper.versions else {"version": reading.version}
             self._outbox.write(
-                NodeProcess, now, span=span, node=node, incarnation=incarnation, phase="ready", asked=True
+                NodeProcess, now, span=span, node=node, incarnation=incarnation, phase="ready", asked=True, **said
             )
+            self.reports[node] = (incarnation, reading.version)
         self._observed(now, node, span, incarnation, reading)
         for other in reading.others:
             self._observed(now, node, span, incarnation, other)
@@ -91,7 +95,11 @@ class NodeRecord:
         """A host reports a new process."""
         self._keeper.incarnation[news.host] = int(news.data["incarnation"])
         self._down.discard(news.host)
-        self._write(NodeProcess, now, news, phase="started", asked=bool(news.data.get("asked", True)), code=None)
+        version = news.data.get("version")
+        known = {} if version is None else {"version": str(version)}
+        self._keeper.version_of |= {news.host: str(version)} if known else {}
+        asked = bool(news.data.get("asked", True))
+        self._write(NodeProcess, now, news, phase="started", asked=asked, code=None, **known)
 
     def exited(self, now: Ns, news: HostNews) -> bool:
         """A host reports the end of its process; whether the node died, as no one asked for that."""

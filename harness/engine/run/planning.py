@@ -55,6 +55,13 @@ from dethrone.harness.engine.run.continuation import Continuation, Continue
 from dethrone.harness.engine.run.options import RunOptions
 from dethrone.harness.engine.run.scenario_lookup import find
 from dethrone.harness.engine.run.schedule_draw import Hat, draw_each_kind
+from dethrone.harness.engine.run.version_check import (
+    check_versions,
+    first_version,
+    refuse_change,
+    refuse_scenario,
+    versions_of,
+)
 from dethrone.harness.engine.run.watching import logged_channels, watches_for
 
 OBSERVE_INTERVAL_NS = 80 * MS
@@ -105,6 +112,7 @@ def draft(options: RunOptions, *, seed: int) -> Draft:
     profile = _profile(system, options.profile)
     defaults = system.profile_defaults(profile) if isinstance(system, Profiled) else system.defaults()
     asked, backend_settings = _settings(options.settings, system, backend)
+    refuse_scenario(system, options.scenario)
     knobs = system.knobs({**defaults.settings, **asked}, profile=profile, variant=options.variant)
     voters = system.voters(nodes, knobs, profile=profile) if isinstance(system, Electorate) else nodes
     promise = system.promise(knobs, profile=profile, voters=len(voters))
@@ -129,6 +137,7 @@ def draft(options: RunOptions, *, seed: int) -> Draft:
     )
     check_zones(schedule, zones)
     kinds = {kind: _fault(system, backend, kind) for kind in sorted({*schedule.kinds, *faults})}
+    check_versions(system, knobs, schedule, kinds)
     promise = _bearing(promise, kinds)
     workload, workload_plan = _workload(options, defaults, system=system, promise=promise)
     stop_early = options.stop_at_first_failure
@@ -140,6 +149,8 @@ def draft(options: RunOptions, *, seed: int) -> Draft:
         nodes=nodes,
         voters=voters,
         zones=zones or msgspec.UNSET,
+        versions=versions_of(system) or msgspec.UNSET,
+        system_version=first_version(system, knobs),
         knobs=knobs,
         seed=seed,
         time_limit_ns=limit_ns,
@@ -316,6 +327,7 @@ def _fault(system: System, backend: Backend, kind: str) -> Fault:
                 f"{system.name} cannot suffer the fault {kind!r}: {support.why}",
                 next_step=support.what_to_do or "remove it from --faults",
             )
+    refuse_change(system, fault, kind)
     missing = needs_of(fault, system) - backend.traits.capabilities
     if missing:
         raise MissingCapability(

@@ -16,8 +16,9 @@ from dethrone.harness.core.clock import Ns, Span
 from dethrone.harness.core.interfaces.faults import declared
 from dethrone.harness.core.schedule import PlannedFault, RealisedFault, RealisedTrigger
 from dethrone.harness.engine.run.armed_triggers import Hit
+from dethrone.harness.engine.run.version_proof import REPORTED
 
-FAULT_EVIDENCE = ("name", "trigger", "engine", "zones")
+FAULT_EVIDENCE = ("name", "trigger", "engine", "zones", "versions")
 """What of ``Settled.evidence`` a history says with the fault; the rest is with the hosts."""
 
 
@@ -150,7 +151,9 @@ class RealisedFaults:
             until = RealisedTrigger(event=active.planned.until.event, outcome="miss")
         active.realised = msgspec.structs.replace(active.realised, until=until)
         outcome = self._close(active, span, healed=not failed)
-        evidence = {**_evidence(active.planned.name, until), **details}
+        reported = {host: detail[REPORTED] for host, detail in details.items() if REPORTED in detail}
+        versions = {"versions": reported} if reported else {}
+        evidence = {**_evidence(active.planned.name, until), **details, **versions}
         return Settled(active.realised, "end", outcome, span, "; ".join([*failed, *active.lapsed]), evidence)
 
     def cut_short(self, active: Active, span: Span, *, healed: bool) -> Settled:

@@ -43,6 +43,7 @@ from dethrone.harness.core.interfaces import (
     Shaping,
     System,
     Unpreloaded,
+    Upgradable,
     Versioned,
     traits_of,
 )
@@ -91,7 +92,7 @@ def run(options: RunOptions, listener: Listener, *, checkers: Mapping[str, Check
     disk = next(place for place in (out, *out.absolute().parents) if place.exists())
     if too_full(disk):
         raise ConfigError(_space_told(disk), where=str(out), next_step="free some space, or choose another --out")
-    if isinstance(drafted.system, Versioned):
+    if isinstance(drafted.system, Versioned) and not drafted.plan.system_version:
         drafted = with_plan(drafted, system_version=drafted.system.version())
     run_dir = store.claim_run_dir(out)
     store_plan(run_dir, drafted.plan, options)
@@ -417,6 +418,8 @@ def prepare_host(
         keeps_copies=keeps_copies,
         fails=fails,
         limits=limits,
+        versions=system.commands(node) if isinstance(system, Upgradable) and system.versions() else {},
+        version=system.begins_with(node.knobs) if isinstance(system, Upgradable) else "",
     )
     host.prepare(start, node.members, dead_man_ns=DEAD_MAN_NS)
 

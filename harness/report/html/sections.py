@@ -26,6 +26,7 @@ from dethrone.harness.report.noise_figures import NoiseFold
 from dethrone.harness.report.page_fold import Drawn
 from dethrone.harness.report.rundir import RunFiles, shared_users
 from dethrone.harness.report.trigger_words import hold_words, when_words
+from dethrone.harness.report.version_words import version_rows
 from dethrone.harness.report.words import announced, at, pairs, parameters, verdict_word
 
 _FINDINGS_MAX = 200
@@ -424,6 +425,8 @@ def run(files: RunFiles) -> str:
         work = [["workload", screens.workload_words(plan)], ["schedule", screens.schedule_words(plan)]]
         knobs = [[name, shown(name, value, plan.secrets)] for name, value in sorted(plan.knobs.items())]
         shared = [["not apart", line] for line in shared_users(files)]
+        if versions := [list(row) for row in version_rows(files.judgement)]:
+            out.append("<h3>Versions</h3>" + table_of(["", ""], versions, numbers=()))
         if shared:
             out.append("<h3>Users</h3>" + table_of(["", ""], shared, numbers=()))
         out.append("<h3>Workload and knobs</h3>" + table_of(["", ""], work + knobs, numbers=()))

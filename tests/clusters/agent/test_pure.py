@@ -222,6 +222,7 @@ def test_every_state_of_the_harness_is_understood():
         frozen=True,
         clock=ClockSkew(offset_ns=-5, rate_ppm=100, strobe=Strobe(amplitude_ns=1, period_ns=1_000_000)),
         cpu_percent=5,
+        version="2.0",
     )
     clean = clean_state(json.loads(msgspec.json.encode(state)))
     assert clean.pop("troubles") == []  # ours are absent where there are none

@@ -1,0 +1,53 @@
+"""Whether the versions that a system has at hand are enough for the faults of a run that change them. Pure.
+
+Out of scope: changing them (``dethrone.nemesis.faults.version``), and their files (the system's).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from dethrone.harness.core import registry
+from dethrone.harness.core.errors import MissingCapability
+from dethrone.harness.core.interfaces import Changing, Fault, No, System, Upgradable
+from dethrone.harness.core.schedule import Schedule
+from dethrone.harness.engine.run.scenario_lookup import find
+
+
+def versions_of(system: System) -> tuple[str, ...]:
+    """From the oldest to the newest; none, where there is only one."""
+    return system.versions() if isinstance(system, Upgradable) else ()
+
+
+def first_version(system: System, knobs: Mapping[str, str]) -> str:
+    """The one with which all nodes begin; "": there is only one."""
+    return system.begins_with(knobs) if isinstance(system, Upgradable) else ""
+
+
+def refuse_change(system: System, fault: Fault, kind: str) -> None:
+    """MissingCapability for a change of versions where there is only one."""
+    if isinstance(fault, Changing) and not versions_of(system):
+        raise MissingCapability(
+            f"{system.name} cannot suffer the fault {kind!r}: there is only one version of it at hand",
+            next_step="describe it in a file with [versions] (docs/own-system.md), or remove the fault",
+        )
+
+
+def refuse_scenario(system: System, scenario: str | None) -> None:
+    """The same for the faults of a scenario, whose settings may name a version."""
+    for kind in find(scenario).schedule.kinds if scenario is not None else ():
+        refuse_change(system, registry.load(registry.FAULTS, kind), kind)
+
+
+def check_versions(system: System, knobs: Mapping[str, str], schedule: Schedule, faults: Mapping[str, Fault]) -> None:
+    """Raise ConfigError for a version that is not at hand; MissingCapability if no fault can change the first one."""
+    versions, begins_with = versions_of(system), first_version(system, knobs)
+    changing = {kind: fault for kind, fault in faults.items() if isinstance(fault, Changing)}
+    for planned in (planned for step in schedule.steps for planned in step.faults if planned.kind in changing):
+        changing[planned.kind].check_versions(planned, versions)
+    possible = {kind: fault.possible(versions, begins_with=begins_with) for kind, fault in changing.items()}
+    for kind, able in possible.items():
+        if isinstance(able, No) and len(possible) == sum(isinstance(one, No) for one in possible.values()):
+            raise MissingCapability(
+                f"{system.name} cannot suffer the fault {kind!r}: {able.why}", next_step=able.what_to_do
+            )
