@@ -60,6 +60,7 @@ def reading(probe: ProbeTable, ids: Mapping[str, str], body: bytes, *, own: str)
     log_term, log_index = count("log_term"), count("log_index")
     word, leads = role
     told = count("incarnation")
+    said = look(places["version"]) if "version" in places else None
     return Reading(
         role=word,
         leads=leads,
@@ -71,6 +72,7 @@ def reading(probe: ProbeTable, ids: Mapping[str, str], body: bytes, *, own: str)
         atomic=probe.atomic,
         incarnation=incarnation or (told or None),
         tells_leader="leader" in places,
+        version=said if isinstance(said, str) else None,
     )
 
 
@@ -92,6 +94,8 @@ def explain(probe: ProbeTable, ids: Mapping[str, str], body: bytes) -> list[tupl
             known = value is None or _text(value).lower() in _NOBODY or _text(value) in ids
             why = f"no member has that name; members are called {', '.join(ids)}"
             out.append((shown, Yes() if known else No(why, "say with member_id how the answer calls a node")))
+        elif name == "version":
+            out.append((shown, Yes() if isinstance(value, str) else No("a text is needed")))
         elif name in {"role", "leads"}:
             out.append((shown, Yes() if _role(probe, _places(probe), look) is not None else No("that is no role")))
         else:
@@ -155,7 +159,8 @@ def _places(probe: ProbeTable) -> dict[str, str]:
         return {"role": "role", "term": "term", **({"leader": "leader"} if named else {})}
     if probe.pattern is not None:
         return {name: name for name in re.compile(probe.pattern).groupindex}
-    names = ("role", "leads", "term", "leader", "voted_for", "commit", "log_term", "log_index", "incarnation")
+    numbers = ("commit", "log_term", "log_index", "incarnation")
+    names = ("role", "leads", "term", "leader", "voted_for", *numbers, "version")
     return {name: place for name in names if (place := getattr(probe, name)) is not None}
 
 

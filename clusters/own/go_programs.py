@@ -80,14 +80,18 @@ def check_sources(sources: Mapping[str, str], others: Sequence[str], *, where: s
             )
 
 
-def programs(sources: Mapping[str, str], description: str) -> dict[str, bytes]:
-    """Place → the program, built if it is not kept. ConfigError: it cannot be built. MissingCapability: without Go."""
+def programs(sources: Mapping[str, str], description: str, *, pinned: Sequence[str] = ()) -> dict[str, bytes]:
+    """Place → the program, built if it is not kept. ``pinned``: sources of others, whose pins stay.
+
+    ConfigError: it cannot be built. MissingCapability: without Go.
+    """
     if not sources:
         return {}
     kept = state_directory("go")
     with locked(kept / "lock", limit_s=2 * BUILD_LIMIT_S):
         tool = _tool_name()
-        out = {place: _program(source, sources, kept, description, tool) for place, source in sources.items()}
+        stay = (*sources.values(), *pinned)
+        out = {place: _program(source, stay, kept, description, tool) for place, source in sources.items()}
         for old in sorted(kept.glob("*.program"), key=lambda path: path.stat().st_mtime_ns)[:-KEPT]:
             old.unlink()
     return out
@@ -150,12 +154,12 @@ def _embedded(source: Path) -> Iterator[Path]:
 # --- one program --------------------------------------------------------------------------------------------------
 
 
-def _program(source: str, sources: Mapping[str, str], kept: Path, description: str, tool: str) -> bytes:
-    """The kept program, or a new one. ``tool``: which Go builds it."""
+def _program(source: str, stay: Sequence[str], kept: Path, description: str, tool: str) -> bytes:
+    """The kept program, or a new one. ``stay``: whose pins stay; ``tool``: which Go builds it."""
     digest = hashlib.blake2b(f"{tool}\n{FLAGS}\n".encode(), digest_size=16)
     work: Callable[[Path], _Work]
     if "@" in source:
-        pins = lock.found(KIND, source, description) or _resolved(source, tuple(sources.values()), description)
+        pins = lock.found(KIND, source, description) or _resolved(source, stay, description)
         digest.update(pins.text.encode())
         work = partial(_with_pins, pins, description)
     else:

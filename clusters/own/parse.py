@@ -17,6 +17,7 @@ import msgspec
 from dethrone.clusters.agent.host.confinement import CAPABILITIES
 from dethrone.clusters.own.go_programs import check_sources
 from dethrone.clusters.own.headers import check_carried
+from dethrone.clusters.own.lock import wants
 from dethrone.clusters.own.operations import operations, port_of
 from dethrone.clusters.own.processes import check_logs, starting
 from dethrone.clusters.own.python_packages import check_requirements
@@ -31,6 +32,7 @@ from dethrone.clusters.own.spec import (
 )
 from dethrone.clusters.own.table import placed, read_table, split
 from dethrone.clusters.own.trace import EVENTS
+from dethrone.clusters.own.versions import KNOB, first_of, split_up
 from dethrone.clusters.own.words import check_words
 from dethrone.harness.core.clock import MS, Ns
 from dethrone.harness.core.duration import parse_duration
@@ -39,7 +41,7 @@ from dethrone.harness.core.registry import unknown_name
 from dethrone.harness.core.watches import check_pattern
 from dethrone.harness.core.zones import check_label
 
-TABLES = ("system", "node", "process", "setup", "probe", "log", "trace", "ops", "promise", "knobs")
+TABLES = ("system", "node", "process", "setup", "probe", "log", "trace", "ops", "promise", "knobs", "versions")
 PLACES = ("run_dir", "data_dir", "log_dir")
 """Directories of a node on its host."""
 NODE_WORDS = ("name", "number", "address", "members", "others", "first", "incarnation", "seed", "python", *PLACES)
@@ -51,7 +53,7 @@ _SIZE = re.compile(r"([0-9]{1,6})([mg])")
 _USER = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,31}|\d{1,9}(:\d{1,9})?")
 _NAME = re.compile(r"[a-z](?:[a-z0-9-]|\.(?=[0-9])){0,30}")
 _KEY = re.compile(r"[a-z][a-z0-9_]*")
-_GROUPS = ("role", "term", "leader", "voted_for", "commit", "log_term", "log_index")
+_GROUPS = ("role", "term", "leader", "voted_for", "commit", "log_term", "log_index", "version")
 
 
 class FileRead(msgspec.Struct, frozen=True):
@@ -80,6 +82,22 @@ def parse(text: str, *, path: str, read: Callable[[str], FileRead]) -> Descripti
                 where=path,
                 next_step="`dethrone init` writes a whole one; docs/own-system.md explains each key",
             )
+    if "versions" not in tables:
+        return _description(tables, path=path, read=read)
+    parts = split_up(tables, path=path)
+    versions = {name: _description(raw, path=path, read=read) for name, (_, raw) in parts.items()}
+    _check_reported(next(iter(versions.values())).probe, where=f"{path}: [probe]")
+    pinned = tuple(dict.fromkeys(want for one in versions.values() for want in wants(one.node.go, one.system.python)))
+    versions = {
+        name: msgspec.structs.replace(one, version=name, pinned=pinned, knobs={**one.knobs, KNOB: name})
+        for name, one in versions.items()
+    }
+    reports = {said: name for name, (said, _) in parts.items()}
+    return msgspec.structs.replace(versions[first_of(tables, tuple(versions))], versions=versions, reports=reports)
+
+
+def _description(tables: Mapping[str, Any], *, path: str, read: Callable[[str], FileRead]) -> Description:
+    """The description of one version."""
     system = read_table(SystemTable, tables["system"], where=f"{path}: [system]")
     if system.version is not None and system.version_command is not None:
         raise ConfigError("both version and version_command", where=f"{path}: [system]", next_step="keep one of them")
@@ -226,6 +244,8 @@ def _probe(probe: ProbeTable, node: NodeTable, knobs: Mapping[str, str], *, wher
     if not EVERY_MIN_NS <= _duration(probe.every, where=f"{where} every") <= EVERY_MAX_NS:
         raise ConfigError(f"every = {probe.every!r} is out of range", where=where, next_step="write 20ms to 300ms")
     check_words([probe.member_id], ("name", "number", "address", *node.ports), where=f"{where} member_id")
+    if way in {"metrics", "log"} and probe.version is not None:
+        raise ConfigError(f"a probe by {way} says no version", where=where, next_step="probe by http or command")
     if way in {"http", "metrics"}:
         place = probe.http or probe.metrics or ""
         if not place.startswith("/") or " " in place:
@@ -261,6 +281,16 @@ def _probe(probe: ProbeTable, node: NodeTable, knobs: Mapping[str, str], *, wher
     if way == "metrics" and probe.leads is None:
         raise ConfigError("of metrics, `leads` names the one that is 1 at a leader", where=where)
     return probe
+
+
+def _check_reported(probe: ProbeTable, *, where: str) -> None:
+    if probe.version is None and "(?P<version>" not in (probe.pattern or ""):
+        raise ConfigError(
+            "a node does not say which of the versions it is",
+            where=where,
+            cause="that a node runs as another version is proved by what it reports itself",
+            next_step='write version = "…" (or a group (?P<version>…) in `pattern`): its place in the answer',
+        )
 
 
 def _log_probe(probe: ProbeTable, *, where: str) -> ProbeTable:

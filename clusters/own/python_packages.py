@@ -42,22 +42,25 @@ def check_requirements(requirements: Sequence[str], *, where: str) -> None:
             )
 
 
-def wheels(requirements: Sequence[str], description: str) -> Mapping[str, bytes]:
-    """The file names of the wheels, with their content. ConfigError: they cannot be had, or are not the pinned ones."""
-    found = {file.name: file for file in wheel_files(requirements, description)}
+def wheels(requirements: Sequence[str], description: str, *, pinned: Sequence[str] = ()) -> Mapping[str, bytes]:
+    """The file names of the wheels, with their content. ``pinned``: requirements of others, whose pins stay.
+
+    ConfigError: they cannot be had, or are not the pinned ones.
+    """
+    found = {file.name: file for file in wheel_files(requirements, description, pinned=pinned)}
     for name, path in found.items():
         if path.stat().st_size > WHEEL_MAX:
             raise ConfigError(f"{name} is too large for a host: over {WHEEL_MAX >> 20} MiB", where=_key(description))
     return {name: path.read_bytes() for name, path in found.items()}
 
 
-def wheel_files(requirements: Sequence[str], description: str) -> Sequence[Path]:
+def wheel_files(requirements: Sequence[str], description: str, *, pinned: Sequence[str] = ()) -> Sequence[Path]:
     """The wheels on this machine, likewise."""
     if not requirements:
         return ()
     kept = state_directory("python")
     with locked(kept / "lock", limit_s=2 * LIMIT_S):
-        pins = _pins(requirements, description)
+        pins = _pins(requirements, description, pinned)
         python = f"{sys.implementation.name}{sys.version_info.major}{sys.version_info.minor}"
         digest = hashlib.blake2b(f"{python}\n{pins}".encode(), digest_size=12).hexdigest()
         folder = kept / digest
@@ -106,7 +109,7 @@ def name_and_version(file: str) -> tuple[str, str]:
     return name, version
 
 
-def _pins(requirements: Sequence[str], description: str) -> str:
+def _pins(requirements: Sequence[str], description: str, stay: Sequence[str]) -> str:
     """The block of the lock for these packages, which is made if there is none."""
     kept = lock.found(KIND, _wanted(requirements), description)
     if kept is not None:
@@ -114,7 +117,7 @@ def _pins(requirements: Sequence[str], description: str) -> str:
     with tempfile.TemporaryDirectory(prefix="dethrone-python-") as place:
         _pip(["download", "-d", place, *requirements], description, "what the packages need cannot be resolved")
         new = made(requirements, {one.name: one.read_bytes() for one in Path(place).iterdir()})
-    lock.store(new, description)
+    lock.store(new, description, keep=stay)
     return new.text
 
 

@@ -65,8 +65,8 @@ class ProbeTable(Table, frozen=True, kw_only=True):
     """``[probe]``: how a node is asked what it is. One of ``http``, ``metrics``, ``command`` and ``log``.
 
     The fields are places in the answer: a path into JSON, a metric, a named group of ``pattern``. ``member_id``: what
-    the answer calls a node. ``atomic``: role, term and leader are of one moment. ``headers``, ``auth``: of
-    an HTTP request. ``lasting``: the command runs on, and answers each line of its input.
+    the answer calls a node. ``version``: which of several it is. ``atomic``: role, term and leader are of one moment.
+    ``headers``, ``auth``: of an HTTP request. ``lasting``: the command runs on, and answers each line of its input.
     """
 
     http: str | None = None
@@ -88,6 +88,7 @@ class ProbeTable(Table, frozen=True, kw_only=True):
     log_term: str | None = None
     log_index: str | None = None
     incarnation: str | None = None
+    version: str | None = None
     atomic: bool = False
     every: str = "80ms"
     headers: Mapping[str, str] = {}
@@ -176,6 +177,10 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
 
     ``contents``: path on the host → bytes, ``executables``: all programs. ``folders``: path on the
     host → an archive of what is to be there.
+
+    ``version``: of which of several versions this is; "": there is one only. ``versions``: name → the description of
+    each, from the oldest to the newest, and ``reports``: what nodes say they are → its name; of the whole file only.
+    ``pinned``: what else of its lock file is in use, by other versions.
     """
 
     path: str
@@ -192,3 +197,7 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
     contents: Mapping[str, bytes]
     executables: tuple[str, ...]
     folders: Mapping[str, bytes]
+    version: str = ""
+    versions: Mapping[str, Description] = {}
+    reports: Mapping[str, str] = {}
+    pinned: tuple[str, ...] = ()

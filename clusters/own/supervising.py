@@ -28,13 +28,18 @@ def program() -> bytes:
     return bundled_package("dethrone.clusters.own.host", ORDER)
 
 
+def room(description: Description, node: NodeSpec) -> str:
+    """Where on a host the files are that we make for a node: each of several versions has a place of its own."""
+    return f"{node.run_dir}/{description.version}" if description.version else node.run_dir
+
+
 def supervised(description: Description, node: NodeSpec, words: Mapping[str, str]) -> dict[str, bytes]:
     """Files for a node that is supervised: absolute path → content. ConfigError: a node that this cluster lacks."""
     if description.starting.plain:
         return {}
     check_members(description.starting, list(node.members), path=description.path)
     content = json.dumps(configuration(description, node, words)).encode()
-    return {f"{node.run_dir}/{PROGRAM}": program(), f"{node.run_dir}/{CONFIG}": content}
+    return {f"{node.run_dir}/{PROGRAM}": program(), f"{room(description, node)}/{CONFIG}": content}
 
 
 def command_of(description: Description, node: NodeSpec, words: Mapping[str, str]) -> tuple[str, ...]:
@@ -42,7 +47,7 @@ def command_of(description: Description, node: NodeSpec, words: Mapping[str, str
     starts = description.starting
     if starts.plain:
         return tuple(fill(word, words) for word in split(starts.processes[0].command, where=description.path))
-    return (node.python, "-SE", f"{node.run_dir}/{PROGRAM}", f"{node.run_dir}/{CONFIG}", "{incarnation}")
+    return (node.python, "-SE", f"{node.run_dir}/{PROGRAM}", f"{room(description, node)}/{CONFIG}", "{incarnation}")
 
 
 def configuration(description: Description, node: NodeSpec, words: Mapping[str, str]) -> dict[str, Any]:

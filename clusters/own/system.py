@@ -12,31 +12,35 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from dethrone.clusters.own.answers import explain, reading
 from dethrone.clusters.own.client import OwnClient
 from dethrone.clusters.own.client_process import ClientProcess
 from dethrone.clusters.own.headers import Carrying, carried, check_values, over
-from dethrone.clusters.own.parse import BESIDE_PORT, FileRead, memory_bytes, parse
+from dethrone.clusters.own.parse import BESIDE_PORT, memory_bytes, parse
 from dethrone.clusters.own.promise import exempt, observable, promise_of, told_events
 from dethrone.clusters.own.python_packages import wheel_files
 from dethrone.clusters.own.spec import Description
-from dethrone.clusters.own.supervising import command_of, commands_in, output_of, supervised, understood
+from dethrone.clusters.own.supervising import command_of, commands_in, output_of, room, supervised, understood
 from dethrone.clusters.own.table import split
 from dethrone.clusters.own.trace import event_of, read_lines
-from dethrone.clusters.own.unpacking import contents_of, packed, programs_of, unpacked, unpacking
+from dethrone.clusters.own.unpacking import brought, contents_of, programs_of, unpacked, unpacking
 from dethrone.clusters.own.version import version_of
+from dethrone.clusters.own.versions import KNOB
+from dethrone.clusters.own.versions import chosen as chosen_version
 from dethrone.clusters.own.words import fill
 from dethrone.clusters.systems.target import check_voters
 from dethrone.harness.core import registry
 from dethrone.harness.core.clock import SECOND, Ns
 from dethrone.harness.core.duration import parse_duration
 from dethrone.harness.core.errors import ConfigError
-from dethrone.harness.core.files import read_regular, read_text
+from dethrone.harness.core.files import read_text
 from dethrone.harness.core.interfaces import (
     Available,
     Client,
@@ -56,7 +60,6 @@ PROFILE = "own"
 BESIDE, BESIDE_CONFIG = "beside.py", "beside.json"
 NEAR_ROOT = 2
 """``/home`` in a command does not show every home to the nodes."""
-FILE_MAX = 60 * 1024 * 1024
 
 _RUNNABLE = 'n=$1; shift; while [ "$n" -gt 0 ]; do chmod 755 "$1"; shift; n=$((n-1)); done; exec "$@"'
 """Files come to hosts without a right to run them."""
@@ -97,6 +100,8 @@ class OwnSystem:
             if name not in known:
                 raise registry.unknown_name(f"knob of {self.name}:", name, known)
         chosen = {**known, **settings}
+        if self.versions():
+            chosen[KNOB] = chosen_version(chosen[KNOB], self.versions())
         asking: tuple[Carrying, ...] = (self._description.probe, *self._description.ops.values())
         check_values(asking, chosen, where=f"the knobs of {self.name}")
         return chosen
@@ -135,6 +140,28 @@ class OwnSystem:
         """See ``dethrone.harness.core.interfaces.Versioned``."""
         return version_of(self._description)
 
+    def versions(self) -> tuple[str, ...]:
+        """See ``dethrone.harness.core.interfaces.Upgradable``."""
+        return tuple(self._description.versions)
+
+    def begins_with(self, knobs: Mapping[str, str]) -> str:
+        """See ``dethrone.harness.core.interfaces.Upgradable``."""
+        return knobs[KNOB] if self.versions() else ""
+
+    def commands(self, node: NodeSpec) -> Mapping[str, Command]:
+        """See ``dethrone.harness.core.interfaces.Upgradable``."""
+        return {name: self._command(one, node) for name, one in self._description.versions.items()}
+
+    def beginning_with(self, version: str) -> OwnSystem:
+        """The same system under a name of its own; its nodes begin with this version."""
+        whole, one = self._description, self._description.versions[version]
+        table = msgspec.structs.replace(one.system, name=f"{self.name}-{version}")
+        return OwnSystem(msgspec.structs.replace(one, system=table, versions=whole.versions, reports=whole.reports))
+
+    def _each(self) -> tuple[Description, ...]:
+        """The description of each version."""
+        return tuple(self._description.versions.values()) or (self._description,)
+
     def image(self) -> str:
         """The plain image of nodes, with the packages that are asked for."""
         return "+".join(("node", *self._description.system.packages))
@@ -143,7 +170,7 @@ class OwnSystem:
         """See ``dethrone.harness.core.interfaces.OfThisMachine``: what its file names, and whole paths in its
         command."""
         table = self._description.node
-        words = [word for _, words in commands_in(self._description) for word in words]
+        words = [word for one in self._each() for _, words in commands_in(one) for word in words]
         named = [word for word in words if word.startswith("/") and len(Path(word).parts) > NEAR_ROOT]
         return tuple(dict.fromkeys(path for path in (*table.shows, *named) if Path(path).exists()))
 
@@ -151,26 +178,33 @@ class OwnSystem:
 
     def files(self, node: NodeSpec) -> Mapping[str, bytes]:
         """What the description gives nodes, and what answers for them where they cannot."""
+        return {place: content for one in self._each() for place, content in self._files(one, node).items()}
+
+    def _files(self, description: Description, node: NodeSpec) -> Mapping[str, bytes]:
         places = _places(node)
-        out = {fill(place, places): content for place, content in self._description.contents.items()}
-        for place, text in self._description.node.texts.items():
+        out = {fill(place, places): content for place, content in description.contents.items()}
+        for place, text in description.node.texts.items():
             out[fill(place, places)] = fill(text, self._words(node)).encode()
-        beside = self._beside(node)
+        beside = self._beside(description, node)
         if beside is not None:
             out[f"{node.run_dir}/{BESIDE}"] = Path(__file__).with_name(BESIDE).read_bytes()
-            out[f"{node.run_dir}/{BESIDE_CONFIG}"] = json.dumps(beside).encode()
-        out |= unpacked(self._description, node, places)
-        return {**out, **supervised(self._description, node, self._words(node))}
+            out[f"{room(description, node)}/{BESIDE_CONFIG}"] = json.dumps(beside).encode()
+        out |= unpacked(description, node, places)
+        return {**out, **supervised(description, node, self._words(node))}
 
     def command(self, node: NodeSpec) -> Command:
         """The command with its words; ``{incarnation}`` stays for the agent."""
-        table, words = self._description.node, self._words(node)
-        argv = command_of(self._description, node, words)
-        if self._beside(node) is not None:
-            place = node.run_dir
-            argv = (node.python, "-S", f"{place}/{BESIDE}", f"{place}/{BESIDE_CONFIG}", "{incarnation}", *argv)
-        argv = unpacking(self._description, node, argv)
-        programs = tuple(fill(program, _places(node)) for program in self._description.executables)
+        begins_with = self.begins_with(node.knobs)
+        return self._command(self._description.versions[begins_with] if begins_with else self._description, node)
+
+    def _command(self, description: Description, node: NodeSpec) -> Command:
+        table, words = description.node, self._words(node)
+        argv = command_of(description, node, words)
+        if self._beside(description, node) is not None:
+            config = f"{room(description, node)}/{BESIDE_CONFIG}"
+            argv = (node.python, "-S", f"{node.run_dir}/{BESIDE}", config, "{incarnation}", *argv)
+        argv = unpacking(description, node, argv)
+        programs = tuple(fill(program, _places(node)) for program in description.executables)
         if programs:
             argv = ("/bin/sh", "-c", _RUNNABLE, "sh", str(len(programs)), *programs, *argv)
         env = {"DETHRONE_NODE": node.name, "DETHRONE_INCARNATION": "{incarnation}"}
@@ -203,9 +237,9 @@ class OwnSystem:
         number = str(list(node.members).index(name) + 1)
         return {**ports, "name": name, "number": number, "address": node.members[name]}
 
-    def _beside(self, node: NodeSpec) -> dict[str, Any] | None:
+    def _beside(self, description: Description, node: NodeSpec) -> dict[str, Any] | None:
         """The configuration of the program next to the node; None: the node answers for itself."""
-        probe = self._description.probe
+        probe = description.probe
         if probe.command is None and probe.log is None:
             return None
         place = {"address": node.address, "port": BESIDE_PORT}
@@ -221,7 +255,7 @@ class OwnSystem:
     def status_call(self, node: NodeSpec) -> StatusCall:
         """A GET, or a question to the program next to the node."""
         probe = self._description.probe
-        if self._beside(node) is not None:
+        if self._beside(self._description, node) is not None:
             return StatusCall(port=BESIDE_PORT, request=bytes(4), framing="u32")
         port = self._port(probe.port)
         path = probe.http or probe.metrics
@@ -231,7 +265,10 @@ class OwnSystem:
 
     def reading(self, node: NodeSpec, body: bytes) -> Reading | None:
         """What the answer says; None if it is nonsense."""
-        return reading(self._description.probe, self._ids(node), body, own=node.name)
+        found = reading(self._description.probe, self._ids(node), body, own=node.name)
+        if found is None or found.version is None:
+            return found
+        return msgspec.structs.replace(found, version=self._description.reports.get(found.version, found.version))
 
     def _ids(self, node: NodeSpec) -> dict[str, str]:
         form = self._description.probe.member_id
@@ -274,11 +311,13 @@ class OwnSystem:
 
     def started(self) -> tuple[str, ...]:
         """See ``dethrone.harness.core.interfaces.Described``."""
-        return (*contents_of(self._description), *understood(self._description))
+        lines = (line for one in self._each() for line in (*contents_of(one), *understood(one)))
+        names = f"versions, from the oldest: {', '.join(self.versions())}; --set version=NAME chooses the first"
+        return (*([names] if self.versions() else []), *dict.fromkeys(lines))
 
     def programs(self, node: NodeSpec) -> Sequence[tuple[str, str]]:
         """See ``dethrone.harness.core.interfaces.Described``."""
-        return programs_of(self._description, _places(node))
+        return list(dict.fromkeys(row for one in self._each() for row in programs_of(one, _places(node))))
 
     def log_patterns(self) -> Mapping[str, str]:
         """See ``dethrone.harness.core.interfaces.Speaking``."""
@@ -422,26 +461,7 @@ def described(path: Path) -> OwnSystem:
     except UnicodeDecodeError as error:
         raise ConfigError("the description of a system is no UTF-8 text", where=str(path)) from error
 
-    def read(name: str) -> FileRead:
-        place = path.parent / name
-        try:
-            if place.is_dir():
-                where = f"{path}: [node] files"
-                return FileRead(packed(place, most=FILE_MAX, where=where), executable=False, folder=True)
-            if place.stat().st_size > FILE_MAX:
-                raise ConfigError(
-                    f"{name} is too large for a host: over {FILE_MAX >> 20} MiB", where=f"{path}: [node] files"
-                )
-            return FileRead(read_regular(place, most=FILE_MAX), os.access(place, os.X_OK))
-        except OSError as error:
-            raise ConfigError(
-                f"a file for the nodes cannot be read: {name}: {error.strerror}",
-                where=f"{path}: [node] files",
-                cause="paths are relative to the description",
-                next_step="build it first, or write its right path",
-            ) from error
-
-    description = parse(text, path=str(path), read=read)
+    description = parse(text, path=str(path), read=partial(brought, path))
     _check_faults(description)
     for file in {op.client.rpartition(":")[0] for op in description.ops.values() if op.client}:
         if not (path.parent / file).is_file():

@@ -16,15 +16,17 @@ from pathlib import Path
 
 from dethrone.clusters.own.go_programs import programs, sources_of
 from dethrone.clusters.own.lock import lock_file
+from dethrone.clusters.own.parse import FileRead
 from dethrone.clusters.own.python_packages import pinned, wheels
 from dethrone.clusters.own.spec import Description
-from dethrone.clusters.own.supervising import commands_in
+from dethrone.clusters.own.supervising import commands_in, room
 from dethrone.clusters.own.words import fill, words_in
 from dethrone.harness.core.errors import ConfigError
 from dethrone.harness.core.files import read_regular
 from dethrone.harness.core.interfaces import NodeSpec
 
 PROGRAM, CONFIG = "unpack.py", "unpack.json"
+FILE_MAX = 60 << 20
 FILES_MAX = 5000
 LEFT_OUT = frozenset({"__pycache__", ".git", ".hg", ".svn"})
 _SINCE = (1980, 1, 1, 0, 0, 0)
@@ -54,6 +56,24 @@ def packed(folder: Path, *, most: int, where: str) -> bytes:
     return out.getvalue()
 
 
+def brought(description: Path, name: str) -> FileRead:
+    """A file or directory of this machine that nodes get, by its path relative to the description. ConfigError."""
+    place, where = description.parent / name, f"{description}: [node] files"
+    try:
+        if place.is_dir():
+            return FileRead(packed(place, most=FILE_MAX, where=where), executable=False, folder=True)
+        if place.stat().st_size > FILE_MAX:
+            raise ConfigError(f"{name} is too large for a host: over {FILE_MAX >> 20} MiB", where=where)
+        return FileRead(read_regular(place, most=FILE_MAX), os.access(place, os.X_OK))
+    except OSError as error:
+        raise ConfigError(
+            f"a file for the nodes cannot be read: {name}: {error.strerror}",
+            where=where,
+            cause="paths are relative to the description",
+            next_step="build it first, or write its right path",
+        ) from error
+
+
 def is_needed(description: Description) -> bool:
     """Whether anything is unpacked."""
     return bool(description.folders or description.system.python)
@@ -61,24 +81,25 @@ def is_needed(description: Description) -> bool:
 
 def unpacked(description: Description, node: NodeSpec, places: Mapping[str, str]) -> dict[str, bytes]:
     """Files for a node: absolute path → content. May ask the package index, and build. ConfigError."""
-    built = programs(description.node.go, description.path)
+    built = programs(description.node.go, description.path, pinned=description.pinned)
     out = {fill(place, places): content for place, content in built.items()}
     if not is_needed(description):
         return out
-    room = f"{node.run_dir}/packed"
+    own = room(description, node)
+    packs = f"{own}/packed"
     folders = []
     for number, (place, content) in enumerate(description.folders.items()):
-        out[f"{room}/{number}.zip"] = content
-        folders.append((f"{room}/{number}.zip", fill(place, places)))
-    given = wheels(description.system.python, description.path)
-    out |= {f"{room}/{name}": content for name, content in given.items()}
+        out[f"{packs}/{number}.zip"] = content
+        folders.append((f"{packs}/{number}.zip", fill(place, places)))
+    given = wheels(description.system.python, description.path, pinned=description.pinned)
+    out |= {f"{packs}/{name}": content for name, content in given.items()}
     told = {
         "note": f"{node.run_dir}/unpacked.json",
         "folders": folders,
-        "wheels": [f"{room}/{name}" for name in given],
-        "site": f"{node.run_dir}/python",
+        "wheels": [f"{packs}/{name}" for name in given],
+        "site": f"{own}/python",
     }
-    out[f"{node.run_dir}/{CONFIG}"] = json.dumps(told).encode()
+    out[f"{own}/{CONFIG}"] = json.dumps(told).encode()
     out[f"{node.run_dir}/{PROGRAM}"] = Path(__file__).with_name("host").joinpath(PROGRAM).read_bytes()
     return out
 
@@ -118,4 +139,4 @@ def unpacking(description: Description, node: NodeSpec, argv: tuple[str, ...]) -
     """The command that unpacks what is to be unpacked, and then becomes ``argv``."""
     if not is_needed(description):
         return argv
-    return (node.python, "-S", f"{node.run_dir}/{PROGRAM}", f"{node.run_dir}/{CONFIG}", *argv)
+    return (node.python, "-S", f"{node.run_dir}/{PROGRAM}", f"{room(description, node)}/{CONFIG}", *argv)
