@@ -69,10 +69,10 @@ def wheel_files(requirements: Sequence[str], description: str, *, pinned: Sequen
     return sorted(folder.glob("*.whl"))
 
 
-def pinned(description: str) -> tuple[str, ...]:
-    """``name==version`` of all that is pinned; empty: nothing is yet."""
-    lines = [line for one in lock.blocks(description) if one.kind == KIND for line in one.pins.splitlines()]
-    return tuple(line.split()[0] for line in lines if line)
+def pinned(requirements: Sequence[str], description: str) -> tuple[str, ...]:
+    """``name==version`` of all that these packages are pinned to; empty: nothing is yet."""
+    kept = lock.found(KIND, _wanted(requirements), description)
+    return () if kept is None else tuple(line.split()[0] for line in kept.pins.splitlines() if line)
 
 
 def made(requirements: Sequence[str], files: Mapping[str, bytes]) -> lock.Block:

@@ -345,7 +345,8 @@ class OwnSystem:
             shown = {
                 name: {"address": node.address, **ports, "knobs": dict(node.knobs)} for name, node in nodes.items()
             }
-            packages = wheel_files(self._description.system.python, self._description.path)
+            one = self._description
+            packages = wheel_files(one.system.python, one.path, pinned=one.pinned)
             process = ClientProcess(own, self.path.parent, shown, path=[str(file) for file in packages])
         words = {name: {**node.knobs, **self._member(name, node)} for name, node in nodes.items()}
         return OwnClient(nodes, ops, port=port, words=words, process=process)

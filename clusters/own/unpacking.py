@@ -110,7 +110,7 @@ def contents_of(description: Description) -> tuple[str, ...]:
     if description.system.packages:
         out.append(f"Debian packages, where hosts are containers: {', '.join(description.system.packages)}")
     if description.system.python:
-        pins = pinned(description.path)
+        pins = pinned(description.system.python, description.path)
         known = f"{len(pins)} pinned in {lock_file(description.path).name}" if pins else "not pinned yet"
         out.append(f"Python packages: {', '.join(description.system.python)} ({known})")
     out += [f"{place}, built from {source}" for place, source in sources_of(description.node.go, description.path)]

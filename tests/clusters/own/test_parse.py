@@ -13,6 +13,7 @@ from dethrone.clusters.own.parse import FileRead, parse
 from dethrone.clusters.own.processes import FirstTable, ProcessTable, ReadyTable, SetupTable
 from dethrone.clusters.own.spec import LogTable, NodeTable, OpTable, ProbeTable, PromiseTable, SystemTable, TraceTable
 from dethrone.clusters.own.system import OwnSystem
+from dethrone.clusters.own.versions import VersionTable
 from dethrone.harness.core.errors import ConfigError
 from tests.clusters.own.described import TEXT, described
 
@@ -148,7 +149,7 @@ def test_the_reference_shows_a_whole_description_that_is_right():
 def test_the_reference_names_every_key():
     page = (Path(__file__).parents[3] / "docs" / "own-system.md").read_text(encoding="utf-8")
     tables = (SystemTable, NodeTable, ProbeTable, TraceTable, OpTable, PromiseTable)
-    tables += (ProcessTable, ReadyTable, FirstTable, SetupTable)
+    tables += (ProcessTable, ReadyTable, FirstTable, SetupTable, VersionTable)
     keys = {field.name for table in tables for field in msgspec.structs.fields(table)} - {"request"}
     assert [key for key in sorted(keys) if not re.search(rf"\b{key}\b", page)] == []
 

@@ -78,7 +78,18 @@ def test_packages_are_pinned_with_what_they_need_and_built_where_there_is_no_whe
     source = hashlib.sha256((index / "tiny-source-2.0.tar.gz").read_bytes()).hexdigest()
     assert lines[1] == "# for: tiny-tool==1.0"
     assert f"tiny-source==2.0 --hash=sha256:{source}" in lines
-    assert python_packages.pinned(str(tmp_path / "my.toml")) == ("tiny-source==2.0", "tiny_tool==1.0")
+    assert python_packages.pinned(("tiny-tool==1.0",), str(tmp_path / "my.toml")) == (
+        "tiny-source==2.0",
+        "tiny_tool==1.0",
+    )
+
+
+def test_pins_of_two_versions_stay_next_to_each_other(index, tmp_path):
+    path, tool, source = str(tmp_path / "my.toml"), ("tiny-tool==1.0",), ("tiny-source==2.0",)
+    for one in (tool, source):
+        wheels(one, path, pinned=(*tool, *source))
+    assert python_packages.pinned(source, path) == ("tiny-source==2.0",)
+    assert len(python_packages.pinned(tool, path)) == 2
 
 
 def test_what_was_pinned_is_used_again_without_the_index_and_other_packages_are_pinned_anew(index, tmp_path):

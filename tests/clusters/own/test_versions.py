@@ -1,6 +1,8 @@
 """Several versions of one described system: what each node gets, how it starts as each, and what it says it is."""
 
 import json
+import re
+from pathlib import Path
 
 import pytest
 
@@ -135,6 +137,18 @@ def test_a_mistake_in_versions_is_named(changes, why):
 def test_one_version_needs_no_table():
     with pytest.raises(ConfigError, match="1 versions"):
         system(text=TWO + VERSIONS.partition('[versions."2.0"]')[0])
+
+
+def test_the_reference_shows_two_versions_that_are_right():
+    page = (Path(__file__).parents[3] / "docs" / "own-system.md").read_text(encoding="utf-8")
+    [block] = re.findall(r"^```toml\n(# of two versions.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    text = block + TEXT[TEXT.index("[promise]") :]
+    found = parse(text, path="page.toml", read=lambda _: FileRead(b"", executable=True))
+    assert list(found.versions) == ["1.4", "2.0"]
+    assert found.version == "2.0"
+    assert found.reports == {"1.4": "1.4", "v2.0": "2.0"}
+    assert found.versions["1.4"].contents == {"{run_dir}/1.4/server": b""}
+    assert found.versions["2.0"].node.go == {"{run_dir}/2.0/server": "cmd/server"}
 
 
 def planned(tmp_path, *, text=TWO + VERSIONS, **more):
