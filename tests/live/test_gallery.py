@@ -13,11 +13,16 @@ from pathlib import Path
 import pytest
 
 from dethrone.clusters import gallery
+from dethrone.harness.core import registry
 from tests.command import dethrone
 
 pytestmark = [pytest.mark.docker, pytest.mark.system]
 FOLDER = Path(gallery.__path__[0]).resolve()
 FILES = sorted(FOLDER.rglob("*.toml"))
+CASES = [
+    (file, version) for file in FILES for version in registry.load(registry.SYSTEMS, file.stem).versions() or ("",)
+]
+"""Each file, with each of its versions."""
 DRAWN = 2
 
 
@@ -27,30 +32,34 @@ def git(*words):
 
 
 def of_this_commit():
-    """The descriptions that CI starts."""
+    """The descriptions and versions that CI starts."""
     head = git("rev-parse", "HEAD")
-    drawn = sorted(FILES, key=lambda file: hashlib.sha256(f"{head}{file.name}".encode()).digest())[:DRAWN]
+    drawn = sorted(CASES, key=lambda case: hashlib.sha256(f"{head}{case[0].name}{case[1]}".encode()).digest())[:DRAWN]
     changed = {Path(name).parts[0] for name in git("diff", "--relative", "--name-only", "HEAD~1").split()}
-    return {*drawn, *(file for file in FILES if file.relative_to(FOLDER).parts[0] in changed)}
+    return {*drawn, *(case for case in CASES if case[0].relative_to(FOLDER).parts[0] in changed)}
 
 
 def each():
     chosen = of_this_commit()
     rest = pytest.mark.nightly("half a minute each; CI starts two, and what was changed")
-    return [pytest.param(file, id=file.stem, marks=() if file in chosen else rest) for file in FILES]
+    return [
+        pytest.param(*case, id=f"{case[0].stem}-{case[1]}".rstrip("-"), marks=() if case in chosen else rest)
+        for case in CASES
+    ]
 
 
-FORGETS = {"pysyncobj-0.3.14": ["term 0 after term 1"]}
+FORGETS = {("pysyncobj", "0.3.14"): ["term 0 after term 1"]}
 """The release whose term lives in memory only."""
 SHOWN = {"hosts", "start", "probe", "ops", "restart"}
 
 
-@pytest.mark.parametrize("file", each())
-def test_a_system_of_the_gallery_starts_serves_and_returns_after_a_kill(state, file):
-    done = dethrone(state, "doctor", file, "--on", "docker", "--nodes", "3", "--json")
+@pytest.mark.parametrize(("file", "version"), each())
+def test_a_system_of_the_gallery_starts_serves_and_returns_after_a_kill(state, file, version):
+    chosen = ["--set", f"version={version}"] if version else []
+    done = dethrone(state, "doctor", file, "--on", "docker", "--nodes", "3", *chosen, "--json")
     rows = [row for row in json.loads(done.stdout)["rows"] if row["step"] in SHOWN]
     assert {row["step"] for row in rows} == SHOWN, done.stderr
-    assert [row["why"] for row in rows if row["seen"] != "yes"] == FORGETS.get(file.stem, [])
+    assert [row["why"] for row in rows if row["seen"] != "yes"] == FORGETS.get((file.stem, version), [])
 
 
 def test_a_commit_draws_two_of_the_gallery():

@@ -9,4 +9,4 @@ from __future__ import annotations
 from dethrone.clusters.gallery import packaged
 
 SYSTEM = packaged(__name__, "nats")
-OLDER = packaged(__name__, "nats-2.12.1")
+OLDER = SYSTEM.beginning_with("2.12.1")

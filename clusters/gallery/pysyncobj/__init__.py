@@ -9,4 +9,4 @@ from __future__ import annotations
 from dethrone.clusters.gallery import packaged
 
 SYSTEM = packaged(__name__, "pysyncobj")
-OLDER = packaged(__name__, "pysyncobj-0.3.14")
+OLDER = SYSTEM.beginning_with("0.3.14")

@@ -59,6 +59,7 @@ class Lists(SyncObj):
                     "term": now["raft_term"],
                     "leader": None if leader is None else leader.id,
                     "commit": now["commit_idx"],
+                    "version": now["version"],
                 }
             )
 

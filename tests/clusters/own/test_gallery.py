@@ -29,12 +29,21 @@ PINNED = [file for file in FILES if lock_file(str(file)).exists()]
 
 
 @pytest.mark.parametrize("file", PINNED, ids=[file.stem for file in PINNED])
-def test_what_hosts_install_is_pinned_and_the_version_is_the_pinned_one(file):
-    pins, version = lock_file(str(file)).read_text(), registry.load(registry.SYSTEMS, file.stem).version()
-    if "--hash=sha256:" in pins:
-        assert f"=={version} " in pins
-    else:
-        assert f" v{version} h1:" in pins
+def test_what_hosts_install_is_pinned_and_the_versions_are_the_pinned_ones(file):
+    pins, system = lock_file(str(file)).read_text(), registry.load(registry.SYSTEMS, file.stem)
+    for version in system.versions() or (system.version(),):
+        assert (f"=={version} " if "--hash=sha256:" in pins else f" v{version} h1:") in pins
+
+
+@pytest.mark.parametrize(("name", "newest"), [("nats-2.12.1", "nats"), ("pysyncobj-0.3.14", "pysyncobj")])
+def test_an_older_release_has_a_name_of_its_own_and_is_the_same_description(name, newest):
+    older, newer = registry.load(registry.SYSTEMS, name), registry.load(registry.SYSTEMS, newest)
+    assert (older.name, older.version()) == (name, name.rpartition("-")[2])
+    assert newer.version() == newer.versions()[-1]
+    assert (older.path, older.versions()) == (newer.path, newer.versions())
+    knobs = older.knobs({}, profile=None, variant=None)
+    assert older.begins_with(knobs) == older.version()
+    assert older.promise(knobs, profile="own", voters=3).system == name
 
 
 def test_the_version_of_a_go_library_is_the_one_that_its_module_pins():

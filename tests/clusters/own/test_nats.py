@@ -19,22 +19,28 @@ GROUP = {
     "committed": 17,
     "leader": "bbbbbbbb",
     "voted_for": "cccccccc",
-    "peers": {"aaaaaaaa": {"name": "n1"}, "bbbbbbbb": {"name": "n2"}, "cccccccc": {"name": "n3"}},
+    "peers": {"bbbbbbbb": {"name": "n2"}, "cccccccc": {"name": "n3"}},
 }
 
 
 def test_servers_have_their_names_and_the_group_of_the_stream_is_chosen():
     groups = {"$G": {"S-R3F-Xy": GROUP, "C-R3F-Zz": {**GROUP, "term": 9}}}
-    found = status.understood(groups)
+    found = status.understood(groups, "n1")
     assert found == {"state": "FOLLOWER", "term": 4, "committed": 17, "leader": "n2", "voted_for": "n3"}
     alone = {key: value for key, value in GROUP.items() if key not in ("leader", "voted_for")}
-    assert status.understood({"$G": {"S-R3F-Xy": alone}})["leader"] is None
+    assert status.understood({"$G": {"S-R3F-Xy": alone}}, "n1")["leader"] is None
+
+
+def test_a_server_names_itself_though_it_is_none_of_its_peers():
+    leads = {**GROUP, "state": "LEADER", "leader": "aaaaaaaa", "voted_for": "aaaaaaaa"}
+    found = status.understood({"$G": {"S-R3F-Xy": leads}}, "n1")
+    assert (found["leader"], found["voted_for"]) == ("n1", "n1")
 
 
 @pytest.mark.parametrize("groups", [{}, {"$G": {}}, {"$G": {"C-R3F-Zz": GROUP}}])
 def test_a_server_without_the_stream_says_nothing(groups):
     with pytest.raises((LookupError, ValueError)):
-        status.understood(groups)
+        status.understood(groups, "n1")
 
 
 @contextmanager
