@@ -13,7 +13,7 @@ from dethrone.harness.cli.run_options import system_of
 from dethrone.harness.cli.settings import Given
 from dethrone.harness.core import registry
 from dethrone.harness.core.clock import MS, SECOND
-from dethrone.harness.core.errors import ConfigError
+from dethrone.harness.core.errors import ConfigError, MissingCapability
 from dethrone.harness.core.scenario import Expected, as_expected, parse_scenario
 from dethrone.harness.core.schedule import AfterFault, OnEvent, StepBegin
 from dethrone.harness.core.schedule_text import parse_schedule, read_schedule
@@ -26,15 +26,18 @@ from dethrone.harness.engine.run.runner import run
 from dethrone.harness.engine.run.scenario_lookup import all_scenarios, find
 
 SCENARIOS = all_scenarios()
+SIMULATED = [name for name, scenario in SCENARIOS.items() if "version" not in scenario.settings]
+"""Simulated nodes have one version: ``tests/clusters/local/test_versions.py`` plays the others."""
 SEEDS = 3
 """What is expected to fail needs luck now and then: one of so many runs must show it."""
 
 
 def options(scenario, **more):
+    simulated = scenario.name in SIMULATED
     return RunOptions(
-        system=more.pop("system", None) or scenario.system or "raft",
+        system=more.pop("system", None) or scenario.system or ("raft" if simulated else "nats"),
         nodes=scenario.nodes,
-        backend="sim",
+        backend="sim" if simulated else "docker",
         workload=scenario.workload,
         time_limit_ns=scenario.time_limit_ns,
         settings=scenario.settings,
@@ -60,12 +63,17 @@ def test_a_scenario_is_a_valid_plan_with_known_checkers(name):
     assert not set(expected.fails) & set(plan.promise.exempt)
 
 
+def test_a_scenario_of_versions_is_refused_where_there_is_only_one():
+    with pytest.raises(MissingCapability, match="only one version of it at hand"):
+        draft(options(SCENARIOS["rolling-upgrade"], system="raft"), seed=1)
+
+
 LONG = {"nacos-b6", "paxos-b3", "paxos-b4"}
 MORE = pytest.mark.nightly("up to a quarter of a minute each; the other scenarios are played in make test")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [pytest.param(name, marks=MORE) if name in LONG else name for name in SCENARIOS])
+@pytest.mark.parametrize("name", [pytest.param(name, marks=MORE) if name in LONG else name for name in SIMULATED])
 def test_a_scenario_comes_out_as_expected(name, tmp_path):
     scenario = SCENARIOS[name]
     told = []
