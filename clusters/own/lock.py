@@ -8,7 +8,7 @@ overwritten. Out of scope: what pins mean (``python_packages``, ``go_programs``)
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -37,11 +37,6 @@ def block(kind: str, wanted: str, note: str, pins: str) -> Block:
     """A new one. ``note``: what the pins are, after the first words of its first line."""
     first = f"# What `{kind}` of the description needs, {note}. Delete it to resolve again."
     return Block(kind, wanted, f"{first}\n{FOR}{wanted}\n{pins.rstrip()}\n")
-
-
-def wants(go: Mapping[str, str], python: Sequence[str]) -> tuple[str, ...]:
-    """What the blocks of a description's programs and packages are for."""
-    return (*(source for source in go.values() if "@" in source), *([" ".join(sorted(python))] if python else ()))
 
 
 def lock_file(description: str) -> Path:

@@ -17,10 +17,9 @@ import msgspec
 from dethrone.clusters.agent.host.confinement import CAPABILITIES
 from dethrone.clusters.own.go_programs import check_sources
 from dethrone.clusters.own.headers import check_carried
-from dethrone.clusters.own.lock import wants
 from dethrone.clusters.own.operations import operations, port_of
 from dethrone.clusters.own.processes import check_logs, starting
-from dethrone.clusters.own.python_packages import check_requirements
+from dethrone.clusters.own.python_packages import check_requirements, wanted
 from dethrone.clusters.own.spec import (
     Description,
     LogTable,
@@ -87,7 +86,8 @@ def parse(text: str, *, path: str, read: Callable[[str], FileRead]) -> Descripti
     parts = split_up(tables, path=path)
     versions = {name: _description(raw, path=path, read=read) for name, (_, raw) in parts.items()}
     _check_reported(next(iter(versions.values())).probe, where=f"{path}: [probe]")
-    pinned = tuple(dict.fromkeys(want for one in versions.values() for want in wants(one.node.go, one.system.python)))
+    pins = (want for one in versions.values() for want in (*one.node.go.values(), wanted(one.system.python)))
+    pinned = tuple(dict.fromkeys(pins))
     versions = {
         name: msgspec.structs.replace(one, version=name, pinned=pinned, knobs={**one.knobs, KNOB: name})
         for name, one in versions.items()

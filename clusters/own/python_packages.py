@@ -71,7 +71,7 @@ def wheel_files(requirements: Sequence[str], description: str, *, pinned: Sequen
 
 def pinned(requirements: Sequence[str], description: str) -> tuple[str, ...]:
     """``name==version`` of all that these packages are pinned to; empty: nothing is yet."""
-    kept = lock.found(KIND, _wanted(requirements), description)
+    kept = lock.found(KIND, wanted(requirements), description)
     return () if kept is None else tuple(line.split()[0] for line in kept.pins.splitlines() if line)
 
 
@@ -89,10 +89,11 @@ def made(requirements: Sequence[str], files: Mapping[str, bytes]) -> lock.Block:
     for name, content in sorted(files.items()):
         package, version = name_and_version(name)
         lines.append(f"{package}=={version} --hash=sha256:{hashlib.sha256(content).hexdigest()}")
-    return lock.block(KIND, _wanted(requirements), NOTE, "\n".join(lines))
+    return lock.block(KIND, wanted(requirements), NOTE, "\n".join(lines))
 
 
-def _wanted(requirements: Sequence[str]) -> str:
+def wanted(requirements: Sequence[str]) -> str:
+    """What the block of the lock for these packages is for."""
     return " ".join(sorted(requirements))
 
 
@@ -111,7 +112,7 @@ def name_and_version(file: str) -> tuple[str, str]:
 
 def _pins(requirements: Sequence[str], description: str, stay: Sequence[str]) -> str:
     """The block of the lock for these packages, which is made if there is none."""
-    kept = lock.found(KIND, _wanted(requirements), description)
+    kept = lock.found(KIND, wanted(requirements), description)
     if kept is not None:
         return kept.text
     with tempfile.TemporaryDirectory(prefix="dethrone-python-") as place:

@@ -57,7 +57,7 @@ def split_up(tables: Mapping[str, Any], *, path: str) -> dict[str, tuple[str, di
         raise ConfigError("both [versions] and version_command", where=where, next_step="remove version_command")
     if KNOB in tables.get("knobs", {}):
         raise ConfigError(f"both [versions] and a knob {KNOB!r}", where=where, next_step="rename the knob")
-    out = {}
+    out: dict[str, tuple[str, dict[str, Any]]] = {}
     for name, raw in given.items():
         if not _NAME.fullmatch(name) or name in {OLDEST, NEWEST}:
             raise ConfigError(f"{name!r} is no name of a version", where=where, next_step='write it like "2.15.2"')
@@ -71,10 +71,13 @@ def split_up(tables: Mapping[str, Any], *, path: str) -> dict[str, tuple[str, di
                     where=f'{path}: [versions."{name}"]',
                     next_step="begin its path with {run_dir}/{version}/",
                 )
-        out[name] = (table.reports or name, _merged(tables, name, table))
-    first = tables["system"].get("version")
-    if first is not None and first not in out:
-        raise placed(unknown_name("version", str(first), out), f"{path}: [system] version")
+        said = table.reports or name
+        if any(said == other for other, _ in out.values()):
+            raise ConfigError(f"two versions report {said!r}", where=where, next_step="write how they differ")
+        out[name] = (said, _merged(tables, name, table))
+    first = str(tables["system"].get("version", name))
+    if first not in out:
+        raise placed(unknown_name("version", first, out), f"{path}: [system] version")
     return out
 
 
@@ -94,10 +97,16 @@ def chosen(word: str, names: tuple[str, ...]) -> str:
 
 def _merged(tables: Mapping[str, Any], name: str, table: VersionTable) -> dict[str, Any]:
     system, node = dict(tables["system"]), dict(tables["node"])
-    system["python"] = [*system.get("python", ()), *table.python]
     system["version"] = name
-    for key in _OF_NODE:
-        node[key] = {**node.get(key, {}), **getattr(table, key)}
+    added = {key: getattr(table, key) for key in _OF_NODE}
+    for into, key, more in ((system, "python", table.python), *((node, key, more) for key, more in added.items())):
+        given = into.get(key)
+        if given is None or not more:  # what is no list, or no table, is named where it is read
+            into[key] = more if given is None else given
+        elif isinstance(given, Mapping):
+            into[key] = {**given, **more}
+        elif isinstance(given, list):
+            into[key] = [*given, *more]
     if table.command:
         node["command"] = table.command
     rest = {key: one for key, one in tables.items() if key not in {"versions", "system", "node"}}

@@ -437,7 +437,7 @@ class Director:
         )
 
     def _expire_converge(self, now: Ns) -> None:
-        if not self._hosts.under_way:
+        if not self._hosts.under_way or self._versions.under_way:
             return
         for asked, unanswered in self._hosts.overdue(now):
             message = f"no answer within {show_duration(CONVERGE_BOUND_NS)}"

@@ -31,6 +31,11 @@ class VersionProof:
         self._keeper = keeper
         self._held: tuple[Ns, w.Converge, w.ConvergeDone] | None = None
 
+    @property
+    def under_way(self) -> bool:
+        """Whether an answer is held back."""
+        return self._held is not None
+
     def holds(self, now: Ns, asked: w.Converge, done: w.ConvergeDone) -> bool:
         """Keep this answer if a node in it changed its version; else it can be taken as it is."""
         if not _wanted(asked, done):
