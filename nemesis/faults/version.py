@@ -17,13 +17,13 @@ from dethrone.harness.core.clock import Ns
 from dethrone.harness.core.errors import ConfigError
 from dethrone.harness.core.hoststate import HostState, with_more
 from dethrone.harness.core.interfaces import Available, ClusterView, FaultTraits, No, Shown, Yes
+from dethrone.harness.core.quorum import minority
 from dethrone.harness.core.registry import unknown_name
 from dethrone.harness.core.rng import Rng
 from dethrone.harness.core.schedule import PlannedFault
 from dethrone.nemesis import selectors
 from dethrone.nemesis.faults.kill import KILLED
 from dethrone.nemesis.faults.kind import FaultKind
-from dethrone.nemesis.faults.processes import draw_victims
 from dethrone.nemesis.parameters import check_known
 
 BY_CHANCE = ("random", "follower", "peer")
@@ -62,10 +62,10 @@ class VersionChange(FaultKind, frozen=True, kw_only=True):
             raise unknown_name("version", fault.params["to"], versions)
 
     def draw(self, rng: Rng, *, nodes: int, hold_ns: Ns, knobs: Mapping[str, Any]) -> PlannedFault:
-        """The leader half the time, else followers or any; never more than a minority. Knobs: ``victims``, ``to``."""
+        """Any nodes that have a version to go to, never more than a minority. Knobs: ``victims``, ``to``."""
         check_known(self.kind, knobs, ("victims", *self.params))
         params = {name: knobs[name] for name in self.params if name in knobs}
-        victims = knobs.get("victims") or draw_victims(rng, nodes)
+        victims = knobs.get("victims") or f"random:{rng.between(1, max(1, minority(nodes)))}"
         return PlannedFault(kind=self.kind, victims=victims, hold_ns=hold_ns, params=params)
 
     def resolve(
@@ -76,7 +76,8 @@ class VersionChange(FaultKind, frozen=True, kw_only=True):
         movable = [node for node in view.nodes if self._goes(view, node, wanted)]
         if not movable:
             return f"no node has a version to {self.kind} to" if wanted is None else f"no node can go to {wanted}"
-        if selector.kind in BY_CHANCE and len(movable) >= selector.count:
+        if selector.kind in BY_CHANCE:
+            selector = msgspec.structs.replace(selector, count=min(selector.count, len(movable)))
             voters = tuple(node for node in view.voters or view.nodes if node in movable)
             view = msgspec.structs.replace(view, nodes=tuple(movable), voters=voters)
         chosen = selectors.resolve(selector, view, rng)

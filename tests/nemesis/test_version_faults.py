@@ -50,6 +50,9 @@ def test_several_go_to_one_version_and_who_is_there_already_is_spared():
 def test_a_selector_by_chance_chooses_among_those_that_can_go():
     assert resolved(UPGRADE, "random:1", "3", "3", "1") == (("n3",), {"to": "2"})
     assert resolved(UPGRADE, "follower", "1", "3", "1") == (("n3",), {"to": "2"})
+    assert resolved(UPGRADE, "random:2", "3", "3", "1", "3", "3") == (("n3",), {"to": "2"})
+    drawn = UPGRADE.draw(Rng(1), nodes=5, hold_ns=SECOND, knobs={})
+    assert drawn.victims in {"random:1", "random:2"}
 
 
 def test_where_no_node_can_go_the_fault_is_skipped_with_the_reason():

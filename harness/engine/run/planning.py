@@ -58,6 +58,7 @@ from dethrone.harness.engine.run.schedule_draw import Hat, draw_each_kind
 from dethrone.harness.engine.run.version_check import (
     check_versions,
     first_version,
+    possible_first,
     refuse_change,
     refuse_scenario,
     versions_of,
@@ -137,6 +138,7 @@ def draft(options: RunOptions, *, seed: int) -> Draft:
     )
     check_zones(schedule, zones)
     kinds = {kind: _fault(system, backend, kind) for kind in sorted({*schedule.kinds, *faults})}
+    schedule = schedule if written else possible_first(system, knobs, schedule, kinds)
     check_versions(system, knobs, schedule, kinds)
     promise = _bearing(promise, kinds)
     workload, workload_plan = _workload(options, defaults, system=system, promise=promise)

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import msgspec
+
 from dethrone.harness.core import registry
 from dethrone.harness.core.errors import MissingCapability
-from dethrone.harness.core.interfaces import Changing, Fault, No, System, Upgradable
+from dethrone.harness.core.interfaces import Changing, Fault, No, System, Upgradable, Yes
 from dethrone.harness.core.schedule import Schedule
 from dethrone.harness.engine.run.scenario_lookup import find
 
@@ -37,6 +39,29 @@ def refuse_scenario(system: System, scenario: str | None) -> None:
     """The same for the faults of a scenario, whose settings may name a version."""
     for kind in find(scenario).schedule.kinds if scenario is not None else ():
         refuse_change(system, registry.load(registry.FAULTS, kind), kind)
+
+
+def possible_first(
+    system: System, knobs: Mapping[str, str], schedule: Schedule, faults: Mapping[str, Fault]
+) -> Schedule:
+    """A drawn schedule whose first change of versions is one that the first version allows: an upgrade, of the oldest.
+
+    Where it is not, it and the first one that is exchange their kinds.
+    """
+    versions, begins_with = versions_of(system), first_version(system, knobs)
+    changing = {kind: fault for kind, fault in faults.items() if isinstance(fault, Changing)}
+    able = {kind for kind, one in changing.items() if isinstance(one.possible(versions, begins_with=begins_with), Yes)}
+    drawn = [(s, f, one.kind) for s, step in enumerate(schedule.steps) for f, one in enumerate(step.faults)]
+    rows = [row for row in drawn if row[2] in changing]
+    later = next((row for row in rows if row[2] in able), None)
+    if later is None or rows[0] == later:
+        return schedule
+    steps = list(schedule.steps)
+    for (s, f, _), kind in ((rows[0], later[2]), (later, rows[0][2])):
+        one = list(steps[s].faults)
+        one[f] = msgspec.structs.replace(one[f], kind=kind)
+        steps[s] = msgspec.structs.replace(steps[s], faults=tuple(one))
+    return msgspec.structs.replace(schedule, steps=tuple(steps))
 
 
 def check_versions(system: System, knobs: Mapping[str, str], schedule: Schedule, faults: Mapping[str, Fault]) -> None:

@@ -155,12 +155,12 @@ def test_the_reference_shows_two_versions_that_are_right():
     assert found.versions["2.0"].node.go == {"{run_dir}/2.0/server": "cmd/server"}
 
 
-def planned(tmp_path, *, text=TWO + VERSIONS, **more):
+def planned(tmp_path, *, text=TWO + VERSIONS, seed=1, **more):
     path = tmp_path / "mine.toml"
     path.write_text(text)
     for name in ("old", "new"):
         (tmp_path / name).write_text(name)
-    return draft(RunOptions(system=str(path), backend="docker", nodes=3, **more), seed=1).plan
+    return draft(RunOptions(system=str(path), backend="docker", nodes=3, **more), seed=seed).plan
 
 
 def test_the_plan_says_which_versions_there_are_and_with_which_one_nodes_begin(tmp_path):
@@ -187,3 +187,13 @@ def test_a_schedule_that_names_a_version_that_is_not_at_hand_is_refused(tmp_path
     plan.write_text('[[step]]\n[[step.fault]]\nkind = "upgrade"\nvictims = "node:n1"\nparams = { to = "2.1" }\n')
     with pytest.raises(ConfigError, match=r"unknown version '2.1'"):
         planned(tmp_path, schedule=plan, settings={"version": "1.4"})
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_drawn_schedule_changes_first_what_the_first_version_allows(tmp_path, seed):
+    for version, first in (("oldest", "upgrade"), ("newest", "downgrade")):
+        more = {"settings": {"version": version}, "faults": ("upgrade", "downgrade", "kill")}
+        schedule = planned(tmp_path, seed=seed, **more).schedule
+        kinds = [fault.kind for step in schedule.steps for fault in step.faults if fault.kind != "kill"]
+        assert kinds[0] == first
+        assert set(kinds) == {"upgrade", "downgrade"}
