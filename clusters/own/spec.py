@@ -11,6 +11,7 @@ from typing import Literal
 import msgspec
 
 from dethrone.clusters.own.headers import AuthTable
+from dethrone.clusters.own.maven_jars import Named
 from dethrone.clusters.own.processes import Starting
 from dethrone.clusters.own.table import Table, Words
 
@@ -34,7 +35,8 @@ class SystemTable(Table, frozen=True, kw_only=True):
 
 class NodeTable(Table, frozen=True, kw_only=True):
     """``[node]``: how a node is started. ``files``: path on the host → file here; ``texts``: → content with words;
-    ``go``: → a Go program's directory here, or its package and version, which is built here.
+    ``go``: → a Go program's directory here, or its package and version, which is built here. ``maven``: a directory on
+    the host → artifacts whose jars it holds, with all that they need; ``java``: → Java sources here, compiled here.
     Without ``command``, by the processes that the file names.
 
     ``member`` is filled in for each node and joined by ``join``: ``{members}``; ``{others}`` omits the node itself.
@@ -53,6 +55,8 @@ class NodeTable(Table, frozen=True, kw_only=True):
     files: Mapping[str, str] = {}
     texts: Mapping[str, str] = {}
     go: Mapping[str, str] = {}
+    maven: Mapping[str, Named] = {}
+    java: Mapping[str, Named] = {}
     cwd: str = "/"
     memory: str | None = None
     pids: int | None = None
