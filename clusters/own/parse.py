@@ -30,6 +30,7 @@ from dethrone.clusters.own.spec import (
     SystemTable,
     TraceTable,
 )
+from dethrone.clusters.own.sums import check_sum
 from dethrone.clusters.own.table import placed, read_table, split
 from dethrone.clusters.own.trace import EVENTS
 from dethrone.clusters.own.words import check_words
@@ -263,6 +264,7 @@ def _probe(probe: ProbeTable, node: NodeTable, knobs: Mapping[str, str], *, wher
             where=where,
             next_step='write term = "…", and role = "…" or leads = "…": places in the answer',
         )
+    check_sum(probe.term, where=f"{where} term")
     if way == "metrics" and probe.leads is None:
         raise ConfigError("of metrics, `leads` names the one that is 1 at a leader", where=where)
     return probe

@@ -68,7 +68,8 @@ class NodeTable(Table, frozen=True, kw_only=True):
 class ProbeTable(Table, frozen=True, kw_only=True):
     """``[probe]``: how a node is asked what it is. One of ``http``, ``metrics``, ``command`` and ``log``.
 
-    The fields are places in the answer: a path into JSON, a metric, a named group of ``pattern``. ``member_id``: what
+    The fields are places in the answer: a path into JSON, a metric, a named group of ``pattern``; ``term`` may be a sum
+    of several (``sums``). ``member_id``: what
     the answer calls a node. ``atomic``: role, term and leader are of one moment. ``headers``, ``auth``: of
     an HTTP request. ``lasting``: the command runs on, and answers each line of its input.
     """
