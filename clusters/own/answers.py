@@ -54,9 +54,8 @@ def reading(probe: ProbeTable, ids: Mapping[str, str], body: bytes, *, own: str)
     def count(name: str) -> int | None:
         return _number(look(places[name])) if name in places else None
 
-    def member(name: str) -> str | None:
-        value = look(places[name]) if name in places else MISSING
-        return ids.get(_text(value)) if value is not MISSING and value is not None else None
+    def named(name: str) -> str | None:
+        return member(look(places[name]), ids) if name in places else None
 
     log_term, log_index = count("log_term"), count("log_index")
     word, leads = role
@@ -65,14 +64,19 @@ def reading(probe: ProbeTable, ids: Mapping[str, str], body: bytes, *, own: str)
         role=word,
         leads=leads,
         term=term,
-        leader=own if leads and "leader" not in places else member("leader"),
-        voted_for=member("voted_for"),
+        leader=own if leads and "leader" not in places else named("leader"),
+        voted_for=named("voted_for"),
         commit=count("commit"),
         log_end=(log_term, log_index) if log_term is not None and log_index is not None else None,
         atomic=probe.atomic,
         incarnation=incarnation or (told or None),
         tells_leader="leader" in places,
     )
+
+
+def member(value: Any, ids: Mapping[str, str]) -> str | None:
+    """The node that is called so; None: there is nothing, or no such member."""
+    return ids.get(_text(value)) if value is not MISSING and value is not None else None
 
 
 def explain(probe: ProbeTable, ids: Mapping[str, str], body: bytes) -> list[tuple[str, Available]]:

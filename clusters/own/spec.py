@@ -134,7 +134,8 @@ class OpTable(Table, frozen=True, kw_only=True):
 
     ``ok``: answers that mean done; ``fail``: certainly not done, ever; ``absent``: there is nothing at that key;
     ``refused``: of a cas, the register held something else. Every other answer is doubt. ``value``: where the answer
-    holds the result; None: it is the result.
+    holds the result; None: it is the result. ``served_by``: where an HTTP answer names the node that served it, a place
+    in its JSON or ``header:NAME``, for fronts that forward.
     """
 
     request: str = ""
@@ -146,6 +147,7 @@ class OpTable(Table, frozen=True, kw_only=True):
     absent_pattern: str | None = None
     refused_pattern: str | None = None
     value: str | None = None
+    served_by: str | None = None
     ok: tuple[int, ...] = (200, 201, 202, 204)
     fail: tuple[int, ...] = (421,)
     absent: tuple[int, ...] = ()
