@@ -52,6 +52,14 @@ class Jar(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
         return "-".join(self.coordinates.split(":")[1:]) + ".jar"
 
 
+COMPILER = Jar(
+    coordinates="org.eclipse.jdt:ecj:3.36.0",
+    sha256="a9a969911a55ffd7ad04d3ca4caf4f363b7b80a27701289dba3cc713084080c0",
+)
+"""Compiles Java where there is a runtime only: on hosts whose image carries it, or on this machine."""
+COMPILER_FLAGS = ("-17", "-nowarn")
+
+
 def jar_files(jars: Sequence[Jar], *, progress: Progress = silent) -> dict[str, bytes]:
     """Absolute path in the image → content, for these jars. Raises HarnessError if one cannot be had as pinned."""
     return {f"{JARS}/{name}": path.read_bytes() for name, path in kept_jars(jars, progress=progress).items()}

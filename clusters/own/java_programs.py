@@ -21,17 +21,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from dethrone.clusters.docker import packages
-from dethrone.clusters.docker.artifacts import Jar, kept_jars
+from dethrone.clusters.docker.artifacts import COMPILER, COMPILER_FLAGS, kept_jars
 from dethrone.clusters.docker.state import locked, state_directory
 from dethrone.clusters.own.maven_jars import Named, words_of
 from dethrone.harness.core.errors import ConfigError, MissingCapability
 from dethrone.harness.core.files import read_regular
 
-COMPILER = Jar(
-    coordinates="org.eclipse.jdt:ecj:3.36.0",
-    sha256="a9a969911a55ffd7ad04d3ca4caf4f363b7b80a27701289dba3cc713084080c0",
-)
-FLAGS = ("-17", "-nowarn", "-g", "-encoding", "UTF-8")
+FLAGS = (*COMPILER_FLAGS, "-encoding", "UTF-8")
 RUNTIME = "default-jre-headless"
 LIMIT_S = 300.0
 SOURCE_MAX, FILES_MAX = 20 << 20, 1000
