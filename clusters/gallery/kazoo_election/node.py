@@ -2,10 +2,10 @@
 
     node.py NAME ZOO_CFG CLIENT_PORT HTTP_PORT SESSION_TIMEOUT_S LISTENS
 
-GET /status (503 until a contender was seen); at the leader only (421 elsewhere) POST /append/KEY with a JSON value and
-GET /read/KEY. The leader takes itself for the only writer, which is what elections are for: it writes a list without
-asking whether it has changed. A term is the sequence number of the leader's contender, plus one: ZooKeeper gives each
-number once, and the lowest leads.
+GET /status; at the leader only (421 elsewhere) POST /append/KEY with a JSON value and GET /read/KEY. It serves once it
+has seen a contender. The leader takes itself for the only writer, which is what elections are for: it writes a list
+without asking whether it has changed. A term is the sequence number of the contender that leads, plus one: ZooKeeper
+gives each number once, and the lowest leads.
 
 LISTENS: the leader function ends as soon as the client's connection is in doubt, as kazoo's documentation recommends;
 ``false``: it does not look at the connection, as in the example of the recipe.
@@ -37,6 +37,7 @@ class Candidate:
         self._name, self._listens = name, listens
         self._lock = threading.Lock()  # of role, term and leader, which are reported together
         self._leading, self._term, self._leader = False, 0, ""
+        self.informed = threading.Event()  # that there is a contender, and so a term
         self._over = threading.Event()
         self._writing = threading.Lock()
         self._held: dict[str, list[object]] = {}
@@ -91,20 +92,21 @@ class Candidate:
 
     def _contend(self) -> None:
         while True:
+            self._over.clear()  # before it contends: a session may end between its election and its function
             try:
                 self._election.run(self._lead)
             except KazooException:
                 time.sleep(AGAIN_AFTER_S)
 
     def _lead(self) -> None:
-        self._over.clear()
-        if self._listens and not self._client.connected:
+        if self._over.is_set():
             return
         with self._writing:
             self._held.clear()
         with self._lock:
             self._leading, self._term, self._leader = True, _term(self._election.lock.node), self._name
             _trace("elected", term=self._term)
+        self.informed.set()
         self._over.wait()
         with self._lock:
             self._leading, self._leader = False, ""
@@ -123,6 +125,8 @@ class Candidate:
             with self._lock:
                 if not self._leading:
                     self._leader, self._term = leader, max(term, self._term)
+            if term:
+                self.informed.set()
 
 
 def _term(contender: str) -> int:
@@ -143,8 +147,7 @@ class Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         """Status, or a list."""
         if self.path == "/status":
-            status = self.candidate.status()
-            self._send(200 if status["term"] else 503, status)
+            self._send(200, self.candidate.status())
             return
         try:
             found = self.candidate.read(unquote(self.path.rpartition("/")[2]))
@@ -179,4 +182,5 @@ if __name__ == "__main__":
     found = re.findall(r"^server\.\d+=([^:]+):", Path(config).read_text(encoding="utf-8"), re.MULTILINE)
     servers = ",".join(f"{address}:{client_port}" for address in found)
     Handler.candidate = Candidate(own, servers, float(timeout), listens=listens == "true")
+    Handler.candidate.informed.wait()
     ThreadingHTTPServer(("", int(http_port)), Handler).serve_forever()
