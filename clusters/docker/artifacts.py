@@ -1,4 +1,4 @@
-"""What images carry besides Debian packages: jars out of Maven repositories, each pinned by its SHA-256.
+"""Jars out of Maven repositories, each pinned by its SHA-256, for images and for nodes of described systems.
 
 Guarantees: a jar is fetched by this machine's own Maven, with the mirrors, proxies and credentials that its settings
 name, and used only if its content is the pinned one; what was fetched once is kept in the user's state directory and
@@ -52,11 +52,24 @@ class Jar(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
         return "-".join(self.coordinates.split(":")[1:]) + ".jar"
 
 
+COMPILER = Jar(
+    coordinates="org.eclipse.jdt:ecj:3.36.0",
+    sha256="a9a969911a55ffd7ad04d3ca4caf4f363b7b80a27701289dba3cc713084080c0",
+)
+"""Compiles Java where there is a runtime only: on hosts whose image carries it, or on this machine."""
+COMPILER_FLAGS = ("-17", "-nowarn")
+
+
 def jar_files(jars: Sequence[Jar], *, progress: Progress = silent) -> dict[str, bytes]:
     """Absolute path in the image → content, for these jars. Raises HarnessError if one cannot be had as pinned."""
+    return {f"{JARS}/{name}": path.read_bytes() for name, path in kept_jars(jars, progress=progress).items()}
+
+
+def kept_jars(jars: Sequence[Jar], *, progress: Progress = silent) -> dict[str, Path]:
+    """File name → where this machine keeps it, for these jars. Raises HarnessError likewise."""
     names = [jar.file_name for jar in jars]
     if len(set(names)) != len(names):
-        raise ConfigError("two jars of a recipe have the same file name", cause=", ".join(sorted(names)))
+        raise ConfigError("two jars have the same file name", cause=", ".join(sorted(names)))
     kept = state_directory("artifacts")
     with locked(kept / "lock", limit_s=2 * FETCH_LIMIT_S, progress=progress):
         missing = [jar for jar in jars if not (kept / f"{jar.sha256}.jar").is_file()]
@@ -65,7 +78,7 @@ def jar_files(jars: Sequence[Jar], *, progress: Progress = silent) -> dict[str, 
             with _fetched([jar.coordinates for jar in missing], scratch=kept, progress=progress) as found:
                 for jar in missing:
                     _keep(found[jar.coordinates], jar, kept / f"{jar.sha256}.jar")
-    return {f"{JARS}/{jar.file_name}": _kept(jar, kept / f"{jar.sha256}.jar") for jar in jars}
+    return {jar.file_name: _checked(jar, kept / f"{jar.sha256}.jar") for jar in jars}
 
 
 def pinned(coordinates: Sequence[str], *, progress: Progress = silent) -> list[Jar]:
@@ -83,22 +96,21 @@ def _keep(file: Path, jar: Jar, target: Path) -> None:
         raise ClusterError(
             f"{jar.coordinates} is not what it was when it was pinned",
             where="the Maven repository that this machine uses",
-            cause=f"its SHA-256 is {digest}, the recipe names {jar.sha256}",
-            next_step="if the repository is to be trusted more than the recipe, pin it again: "
-            f"`python -m dethrone.clusters.docker.artifacts {jar.coordinates}`",
+            cause=f"its SHA-256 is {digest}, pinned is {jar.sha256}",
+            next_step="if the repository is to be trusted more than the pin, delete the description's lock; "
+            f"or put into the recipe what `python -m dethrone.clusters.docker.artifacts {jar.coordinates}` prints",
         )
     half = target.with_suffix(".half")
     half.write_bytes(content)
     half.replace(target)
 
 
-def _kept(jar: Jar, file: Path) -> bytes:
-    content = file.read_bytes()
-    if hashlib.sha256(content).hexdigest() != jar.sha256:
+def _checked(jar: Jar, file: Path) -> Path:
+    if hashlib.sha256(file.read_bytes()).hexdigest() != jar.sha256:
         raise ClusterError(
             f"the kept file of {jar.coordinates} was changed", where=str(file), next_step="remove it and build again"
         )
-    return content
+    return file
 
 
 # --- Maven ------------------------------------------------------------------------------------------------------
@@ -161,7 +173,7 @@ def _maven(root: Path, goals: Sequence[str], *, progress: Progress) -> None:
             "jars could not be fetched",
             where="Maven on this machine",
             cause="it said:\n" + "\n".join([line for line in done.stdout.splitlines() if "ERROR" in line][:6]),
-            next_step="repair what it names (mirrors and proxies stand in Maven's settings.xml), then build again",
+            next_step="check the coordinates, and the mirrors and proxies in Maven's settings.xml",
         )
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from dethrone.clusters.own.spec import ProbeTable
+from dethrone.clusters.own.sums import count_of, is_sum, places_in
 from dethrone.harness.core.interfaces import Available, No, Reading, Yes
 
 LINE_MAX = 64 * 1024
@@ -45,7 +46,7 @@ def reading(probe: ProbeTable, ids: Mapping[str, str], body: bytes, *, own: str)
         return None
     look, incarnation = opened
     places = _places(probe)
-    term = _number(look(places["term"])) if "term" in places else None
+    term = _term(places["term"], look) if "term" in places else None
     role = _role(probe, places, look)
     if term is None or role is None:
         return None
@@ -53,9 +54,8 @@ def reading(probe: ProbeTable, ids: Mapping[str, str], body: bytes, *, own: str)
     def count(name: str) -> int | None:
         return _number(look(places[name])) if name in places else None
 
-    def member(name: str) -> str | None:
-        value = look(places[name]) if name in places else MISSING
-        return ids.get(_text(value)) if value is not MISSING and value is not None else None
+    def named(name: str) -> str | None:
+        return member(look(places[name]), ids) if name in places else None
 
     log_term, log_index = count("log_term"), count("log_index")
     word, leads = role
@@ -65,8 +65,8 @@ def reading(probe: ProbeTable, ids: Mapping[str, str], body: bytes, *, own: str)
         role=word,
         leads=leads,
         term=term,
-        leader=own if leads and "leader" not in places else member("leader"),
-        voted_for=member("voted_for"),
+        leader=own if leads and "leader" not in places else named("leader"),
+        voted_for=named("voted_for"),
         commit=count("commit"),
         log_end=(log_term, log_index) if log_term is not None and log_index is not None else None,
         atomic=probe.atomic,
@@ -74,6 +74,11 @@ def reading(probe: ProbeTable, ids: Mapping[str, str], body: bytes, *, own: str)
         tells_leader="leader" in places,
         version=said if isinstance(said, str) else None,
     )
+
+
+def member(value: Any, ids: Mapping[str, str]) -> str | None:
+    """The node that is called so; None: there is nothing, or no such member."""
+    return ids.get(_text(value)) if value is not MISSING and value is not None else None
 
 
 def explain(probe: ProbeTable, ids: Mapping[str, str], body: bytes) -> list[tuple[str, Available]]:
@@ -84,8 +89,9 @@ def explain(probe: ProbeTable, ids: Mapping[str, str], body: bytes) -> list[tupl
     look, _ = opened
     out: list[tuple[str, Available]] = []
     for name, place in _places(probe).items():
-        value = look(place)
-        shown = f"{name}: {place} holds {value!r:.60}"
+        missing = [one for one in places_in(place) if look(one) is MISSING] if name == "term" else []
+        value = MISSING if missing else _term(place, look) if name == "term" and is_sum(place) else look(place)
+        shown = f"{name}: {', '.join(missing) or place} holds {value!r:.60}"
         if value is MISSING:
             out.append(
                 (shown, No("the answer has nothing there", f"the answer was {body[:120].decode('utf-8', 'replace')!r}"))
@@ -130,7 +136,8 @@ _FORM = "JSON is needed (of `metrics`: lines of the Prometheus text format; of a
 def _open(probe: ProbeTable, body: bytes) -> tuple[Look, int] | None:
     """How to look into the answer, and the incarnation that the program next to the node reported (0: none did)."""
     if probe.metrics is not None:
-        samples = _samples(body, {place.partition("{")[0] for place in _places(probe).values()})
+        places = (one for place in _places(probe).values() for one in places_in(place))
+        samples = _samples(body, {place.partition("{")[0] for place in places})
         return (lambda place: _sample(samples, place), 0) if samples or _metrics_at_all(body) else None
     told = _decoded(body)
     if told is MISSING:
@@ -162,6 +169,10 @@ def _places(probe: ProbeTable) -> dict[str, str]:
     numbers = ("commit", "log_term", "log_index", "incarnation")
     names = ("role", "leads", "term", "leader", "voted_for", *numbers, "version")
     return {name: place for name in names if (place := getattr(probe, name)) is not None}
+
+
+def _term(place: str, look: Look) -> int | None:
+    return count_of(place, lambda one: _number(look(one)))
 
 
 def _role(probe: ProbeTable, places: Mapping[str, str], look: Look) -> tuple[str, bool] | None:

@@ -2,7 +2,8 @@
 
 What a request says and how an answer is understood stands in ``[ops]``. Words in the path are percent-encoded; words
 in the body are JSON. Guarantees: a request is sent once; an answer that the description does not name leaves a changing
-operation ``info`` (unknown), as silence does; what reads and is not understood is ``fail``, for it changed nothing.
+operation ``info`` (unknown), as silence does; what reads and is not understood is ``fail``, for it changed nothing. An
+outcome is of the node that was asked, or of the one behind it that the answer names.
 Out of scope: looking for the leader: the workload learns it from the probe and from who answered.
 """
 
@@ -16,17 +17,18 @@ from urllib.parse import quote
 
 import msgspec
 
-from dethrone.clusters.own.answers import MISSING, at
+from dethrone.clusters.own.answers import MISSING, at, member
 from dethrone.clusters.own.client_process import ClientProcess
 from dethrone.clusters.own.commands import carry_out
 from dethrone.clusters.own.headers import carried, over
-from dethrone.clusters.own.operations import Request, request_of
+from dethrone.clusters.own.operations import HEADER, Request, request_of
 from dethrone.clusters.own.redis_client import RedisClient
 from dethrone.clusters.own.spec import OpTable
 from dethrone.clusters.own.words import fill_with
 from dethrone.clusters.systems.kept_http import KeptHttp
 from dethrone.clusters.systems.operations import unanswered, unsent
 from dethrone.harness.core.clock import Ns
+from dethrone.harness.core.http_answer import Answer
 from dethrone.harness.core.interfaces import NodeSpec, OpOutcome
 
 
@@ -41,8 +43,11 @@ class OwnClient:
         port: int,
         words: Mapping[str, Mapping[str, str]] | None = None,
         process: ClientProcess | None = None,
+        ids: Mapping[str, str] | None = None,
     ) -> None:
-        """``words``: of each node, for commands and headers. ``process``: of the user's own client, if there is one."""
+        """``words``: of each node, for commands and headers. ``process``: of the user's own client, if there is one.
+        ``ids``: what answers call a node → the node."""
+        self._ids = ids or {}
         self._addresses = {name: spec.address for name, spec in nodes.items()}
         self._words = words or {}
         self._ops = ops
@@ -75,7 +80,9 @@ class OwnClient:
         answered = self._kept.ask(
             f, target, deadline, method=request.method, path=request.path, body=sent, headers=headers
         )
-        return answered if isinstance(answered, OpOutcome) else understand(f, op, *answered, node=target)
+        if isinstance(answered, OpOutcome):
+            return answered
+        return understand(f, op, answered.status, answered.body, node=served_by(op, answered, self._ids) or target)
 
     def close(self) -> None:
         """Drop all connections."""
@@ -107,6 +114,16 @@ def said(request: Request, held: Mapping[str, Any]) -> Request:
     )
 
 
+def served_by(op: OpTable, answer: Answer, ids: Mapping[str, str]) -> str | None:
+    """The node that the answer names as the one that served it; None: it names no member."""
+    if op.served_by is None:
+        return None
+    if op.served_by.startswith(HEADER):
+        name = op.served_by.removeprefix(HEADER).lower().encode()
+        return ids.get(answer.headers.get(name, b"").decode("latin-1"))
+    return member(_at(op.served_by, answer.body), ids)
+
+
 def understand(f: str, op: OpTable, status: int, body: bytes, *, node: str) -> OpOutcome:
     """How the operation ended, by the node's answer. Doubt is ``info``."""
     if status in op.fail:
@@ -123,7 +140,7 @@ def understand(f: str, op: OpTable, status: int, body: bytes, *, node: str) -> O
     if f == "cas" and op.value is None and op.refused:
         return OpOutcome(status="ok", value=True, node=node)
     shown = f"an answer that is not understood: {_shown(body)}"
-    return returned(f, _value(op, body), node=node, shown=shown)
+    return returned(f, _at(op.value or "", body), node=node, shown=shown)
 
 
 def returned(f: str, value: Any, *, node: str, shown: str = "") -> OpOutcome:
@@ -143,9 +160,9 @@ def returned(f: str, value: Any, *, node: str, shown: str = "") -> OpOutcome:
     return unanswered(f, shown or f"no value of {f}: {value!r:.120}", node=node)
 
 
-def _value(op: OpTable, body: bytes) -> Any:
+def _at(place: str, body: bytes) -> Any:
     try:
-        return at(msgspec.json.decode(body), op.value or "")
+        return at(msgspec.json.decode(body), place)
     except (msgspec.DecodeError, RecursionError, ValueError):
         return MISSING
 

@@ -67,11 +67,9 @@ class _Work(msgspec.Struct, frozen=True, kw_only=True):
     repair: str
 
 
-def check_sources(sources: Mapping[str, str], others: Sequence[str], *, where: str) -> None:
-    """Raise ConfigError for a package without an exact version, and for a place that is already a file's."""
-    for place, source in sources.items():
-        if place in others:
-            raise ConfigError(f"{place} is both a program and another file", where=where, next_step="keep one of them")
+def check_sources(sources: Mapping[str, str], *, where: str) -> None:
+    """Raise ConfigError for a package without an exact version."""
+    for source in sources.values():
         if "@" in source and not _COORDINATE.fullmatch(source):
             raise ConfigError(
                 f"{source!r} does not say which package in which version",

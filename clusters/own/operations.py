@@ -21,7 +21,7 @@ from dethrone.harness.core.registry import unknown_name
 
 OPS = ("put", "get", "cas", "append", "read", "add")
 PATTERNS = ("ok_pattern", "fail_pattern", "absent_pattern", "refused_pattern")
-SHARED = ("port", "protocol", "ok", "fail", "absent", "refused", "headers", "auth", *PATTERNS)
+SHARED = ("port", "protocol", "ok", "fail", "absent", "refused", "served_by", "headers", "auth", *PATTERNS)
 """Keys of ``[ops]`` that hold for all operations which do not say otherwise."""
 CLIENT = ("client", "serves")
 """Keys of ``[ops]`` of a client of the user's own; nothing else stands there then."""
@@ -38,6 +38,9 @@ OP_WORDS: Mapping[str, tuple[str, ...]] = {
     "add": ("key", "value"),
 }
 _METHOD = re.compile(r"(GET|PUT|POST|DELETE|PATCH) (/\S*)(?: (.*))?", re.DOTALL)
+HEADER = "header:"
+"""What `served_by` begins with where a header names the node."""
+_TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _CLIENT = re.compile(r"[^:\0]+\.py:[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -97,6 +100,7 @@ def operations(
             raise ConfigError("one client serves all operations", where=f"{where} {name}", next_step=_SERVES)
         op = read_table(OpTable, {**shared, **table}, where=f"{where} {name}")
         check_carried(op, ports=node.ports, knobs=knobs, secrets=node.secrets, where=f"{where} {name}")
+        _check_served_by(op, protocol, where=f"{where} {name}")
         if op.command is not None:
             if "headers" in table or "auth" in table:
                 raise ConfigError("a command has no headers", where=f"{where} {name}")
@@ -117,6 +121,19 @@ def operations(
     if all(op.command is not None for op in out.values()):
         return out, ""
     return out, port_of(raw.get("port"), node, where=where)
+
+
+def _check_served_by(op: OpTable, protocol: object, *, where: str) -> None:
+    """ConfigError where no answer can name its node."""
+    if op.served_by is None:
+        return
+    if op.command is not None or op.redis or protocol != "http":
+        raise ConfigError("`served_by` belongs to operations over HTTP", where=where)
+    header = op.served_by.removeprefix(HEADER)
+    if header != op.served_by and not _TOKEN.fullmatch(header):
+        raise ConfigError(
+            f"{header!r} is no name of a header", where=where, next_step='write it like "header:X-Served-By"'
+        )
 
 
 def _of_client(raw: Mapping[str, Any], *, where: str) -> dict[str, OpTable]:

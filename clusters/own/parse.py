@@ -17,6 +17,7 @@ import msgspec
 from dethrone.clusters.agent.host.confinement import CAPABILITIES
 from dethrone.clusters.own.go_programs import check_sources
 from dethrone.clusters.own.headers import check_carried
+from dethrone.clusters.own.maven_jars import check_coordinates
 from dethrone.clusters.own.operations import operations, port_of
 from dethrone.clusters.own.processes import check_logs, starting
 from dethrone.clusters.own.python_packages import check_requirements, wanted
@@ -29,6 +30,7 @@ from dethrone.clusters.own.spec import (
     SystemTable,
     TraceTable,
 )
+from dethrone.clusters.own.sums import check_sum
 from dethrone.clusters.own.table import placed, read_table, split
 from dethrone.clusters.own.trace import EVENTS
 from dethrone.clusters.own.versions import KNOB, first_of, split_up
@@ -196,8 +198,12 @@ def _node(node: NodeTable, knobs: Mapping[str, str], *, where: str) -> NodeTable
     check_words(node.env.values(), known, where=f"{where} env")
     check_words(node.texts.values(), known, where=f"{where} texts")
     check_words([node.member], ("name", "number", "address", *node.ports), where=f"{where} member")
-    check_sources(node.go, (*node.files, *node.texts), where=f"{where} go")
-    for place in (*node.files, *node.texts, *node.go, node.cwd):
+    check_sources(node.go, where=f"{where} go")
+    check_coordinates(node.maven, where=f"{where} maven")
+    places = (*node.files, *node.texts, *node.go, *node.maven, *node.java)
+    for place in (one for one in places if places.count(one) > 1):
+        raise ConfigError(f"{place} is two things", where=where, next_step="keep one of them")
+    for place in (*places, node.cwd):
         check_words([place], PLACES, where=where)
         if not place.startswith(("/", *(f"{{{name}}}" for name in PLACES))):
             raise ConfigError(
@@ -278,6 +284,7 @@ def _probe(probe: ProbeTable, node: NodeTable, knobs: Mapping[str, str], *, wher
             where=where,
             next_step='write term = "…", and role = "…" or leads = "…": places in the answer',
         )
+    check_sum(probe.term, where=f"{where} term")
     if way == "metrics" and probe.leads is None:
         raise ConfigError("of metrics, `leads` names the one that is 1 at a leader", where=where)
     return probe

@@ -11,6 +11,7 @@ from typing import Literal
 import msgspec
 
 from dethrone.clusters.own.headers import AuthTable
+from dethrone.clusters.own.maven_jars import Named
 from dethrone.clusters.own.processes import Starting
 from dethrone.clusters.own.table import Table, Words
 
@@ -34,7 +35,8 @@ class SystemTable(Table, frozen=True, kw_only=True):
 
 class NodeTable(Table, frozen=True, kw_only=True):
     """``[node]``: how a node is started. ``files``: path on the host → file here; ``texts``: → content with words;
-    ``go``: → a Go program's directory here, or its package and version, which is built here.
+    ``go``: → a Go program's directory here, or its package and version, which is built here. ``maven``: a directory on
+    the host → artifacts whose jars it holds, with all that they need; ``java``: → Java sources here, compiled here.
     Without ``command``, by the processes that the file names.
 
     ``member`` is filled in for each node and joined by ``join``: ``{members}``; ``{others}`` omits the node itself.
@@ -53,6 +55,8 @@ class NodeTable(Table, frozen=True, kw_only=True):
     files: Mapping[str, str] = {}
     texts: Mapping[str, str] = {}
     go: Mapping[str, str] = {}
+    maven: Mapping[str, Named] = {}
+    java: Mapping[str, Named] = {}
     cwd: str = "/"
     memory: str | None = None
     pids: int | None = None
@@ -64,9 +68,10 @@ class NodeTable(Table, frozen=True, kw_only=True):
 class ProbeTable(Table, frozen=True, kw_only=True):
     """``[probe]``: how a node is asked what it is. One of ``http``, ``metrics``, ``command`` and ``log``.
 
-    The fields are places in the answer: a path into JSON, a metric, a named group of ``pattern``. ``member_id``: what
-    the answer calls a node. ``version``: which of several it is. ``atomic``: role, term and leader are of one moment.
-    ``headers``, ``auth``: of an HTTP request. ``lasting``: the command runs on, and answers each line of its input.
+    The fields are places in the answer: a path into JSON, a metric, a named group of ``pattern``; ``term`` may be a sum
+    of several (``sums``). ``member_id``: what the answer calls a node. ``version``: which of several it is. ``atomic``:
+    role, term and leader are of one moment. ``headers``, ``auth``: of an HTTP request. ``lasting``: the command runs
+    on, and answers each line of its input.
     """
 
     http: str | None = None
@@ -130,7 +135,8 @@ class OpTable(Table, frozen=True, kw_only=True):
 
     ``ok``: answers that mean done; ``fail``: certainly not done, ever; ``absent``: there is nothing at that key;
     ``refused``: of a cas, the register held something else. Every other answer is doubt. ``value``: where the answer
-    holds the result; None: it is the result.
+    holds the result; None: it is the result. ``served_by``: where an HTTP answer names the node that served it, a place
+    in its JSON or ``header:NAME``, for fronts that forward.
     """
 
     request: str = ""
@@ -142,6 +148,7 @@ class OpTable(Table, frozen=True, kw_only=True):
     absent_pattern: str | None = None
     refused_pattern: str | None = None
     value: str | None = None
+    served_by: str | None = None
     ok: tuple[int, ...] = (200, 201, 202, 204)
     fail: tuple[int, ...] = (421,)
     absent: tuple[int, ...] = ()

@@ -349,7 +349,8 @@ class OwnSystem:
             packages = wheel_files(one.system.python, one.path, pinned=one.pinned)
             process = ClientProcess(own, self.path.parent, shown, path=[str(file) for file in packages])
         words = {name: {**node.knobs, **self._member(name, node)} for name, node in nodes.items()}
-        return OwnClient(nodes, ops, port=port, words=words, process=process)
+        ids = self._ids(next(iter(nodes.values())))
+        return OwnClient(nodes, ops, port=port, words=words, process=process, ids=ids)
 
     def operations(self) -> frozenset[str]:
         """The op names that its clients serve."""

@@ -1,8 +1,9 @@
 """What a node gets that is made here, or unpacked on its host before it starts: directories, an environment of Python
-packages, and Go programs.
+packages, Go and Java programs, and jars.
 
 Guarantees: the same directory gives the same bytes; what is too much for a host is a ConfigError that names it. Out of
-scope: unpacking (``host/unpack``), and where wheels and programs come from (``python_packages``, ``go_programs``).
+scope: unpacking (``host/unpack``), and where wheels and programs come from (``python_packages``, ``go_programs``,
+``maven_jars``, ``java_programs``).
 """
 
 from __future__ import annotations
@@ -14,8 +15,10 @@ import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 
+from dethrone.clusters.own import java_programs
 from dethrone.clusters.own.go_programs import programs, sources_of
 from dethrone.clusters.own.lock import lock_file
+from dethrone.clusters.own.maven_jars import jars, jars_of, words_of
 from dethrone.clusters.own.parse import FileRead
 from dethrone.clusters.own.python_packages import pinned, wheels
 from dethrone.clusters.own.spec import Description
@@ -80,9 +83,13 @@ def is_needed(description: Description) -> bool:
 
 
 def unpacked(description: Description, node: NodeSpec, places: Mapping[str, str]) -> dict[str, bytes]:
-    """Files for a node: absolute path → content. May ask the package index, and build. ConfigError."""
+    """Files for a node: absolute path → content. May ask package registries, and build. ConfigError."""
+    libraries = jars(description.node.maven, description.path)
     built = programs(description.node.go, description.path, pinned=description.pinned)
+    built |= java_programs.programs(description.node.java, libraries, description.path)
     out = {fill(place, places): content for place, content in built.items()}
+    for place, files in libraries.items():
+        out |= {f"{fill(place, places)}/{name}": file.read_bytes() for name, file in files.items()}
     if not is_needed(description):
         return out
     own = room(description, node)
@@ -114,6 +121,8 @@ def contents_of(description: Description) -> tuple[str, ...]:
         known = f"{len(pins)} pinned in {lock_file(description.path).name}" if pins else "not pinned yet"
         out.append(f"Python packages: {', '.join(description.system.python)} ({known})")
     out += [f"{place}, built from {source}" for place, source in sources_of(description.node.go, description.path)]
+    out += [f"the jars in {place}: {what}" for place, what in jars_of(description.node.maven, description.path)]
+    out += [f"{place}, compiled from {', '.join(words_of(said))}" for place, said in description.node.java.items()]
     return tuple(out)
 
 

@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 from dethrone.clusters.systems.etcd_talks import Ask, Refused, Talk, absent, b64, compare, put, talk_for, text
 from dethrone.clusters.systems.kept_http import KeptHttp
 from dethrone.clusters.systems.operations import unanswered, unsent
+from dethrone.harness.core import http_answer
 from dethrone.harness.core.clock import Ns
 from dethrone.harness.core.interfaces import NodeSpec, OpOutcome
 
@@ -61,7 +62,7 @@ class EtcdClient:
         answered = self._send(f, call.path, call.body, target, deadline)
         if isinstance(answered, OpOutcome):
             return answered
-        return understand(f, call, *answered, node=target)
+        return understand(f, call, answered.status, answered.body, node=target)
 
     def _converse(self, f: str, talk: Talk, target: str, deadline: Ns) -> OpOutcome:
         """One request after another. What ends it before a request that changes something had no effect."""
@@ -74,7 +75,8 @@ class EtcdClient:
                 answered = self._send(named, ask.path, ask.body, target, deadline)
                 if isinstance(answered, OpOutcome):
                     return answered
-                outcome = understand(named, Call(ask.path, ask.body, lambda answer: answer), *answered, node=target)
+                plain = Call(ask.path, ask.body, lambda answer: answer)
+                outcome = understand(named, plain, answered.status, answered.body, node=target)
                 if outcome.status != "ok":
                     return outcome
                 ask = talk.send(outcome.value)
@@ -88,8 +90,8 @@ class EtcdClient:
 
     def _send(
         self, f: str, path: str, body: Mapping[str, Any], target: str, deadline: Ns
-    ) -> tuple[int, bytes] | OpOutcome:
-        """Status and content of the answer; or how the operation ended without one."""
+    ) -> http_answer.Answer | OpOutcome:
+        """The answer; or how the operation ended without one."""
         usual = {"Content-Type": "application/json"}
         return self._kept.ask(f, target, deadline, method="POST", path=path, body=json.dumps(body), headers=usual)
 

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 
 from dethrone.clusters.systems.operations import unanswered, unsent
 from dethrone.harness.core.clock import SECOND, Ns
-from dethrone.harness.core.http_answer import AnswerReader
+from dethrone.harness.core.http_answer import Answer, AnswerReader
 from dethrone.harness.core.interfaces import OpOutcome
 from dethrone.harness.core.limits import CLIENT_BYTES_MAX
 
@@ -67,8 +67,8 @@ class KeptHttp:
         path: str,
         body: str | bytes | None,
         headers: Mapping[str, str],
-    ) -> tuple[int, bytes] | OpOutcome:
-        """Status and content of a node's answer to a request of the operation ``f``; or how it ended without one."""
+    ) -> Answer | OpOutcome:
+        """A node's answer to a request of the operation ``f``; or how it ended without one."""
         try:
             line = self.connection(node, deadline)
         except OSError as error:
@@ -94,7 +94,7 @@ class KeptHttp:
 
 def exchange(
     line: Line, deadline: Ns, *, method: str, path: str, body: str | bytes | None, headers: Mapping[str, str]
-) -> tuple[int, bytes]:
+) -> Answer:
     """Send and wait for the whole answer; from here on the request may have arrived.
 
     OSError: there was none in time. ValueError: it is nonsense, or over a limit. Drop the connection after either.
@@ -109,7 +109,7 @@ def exchange(
         answer = reader.feed(data) if data else reader.end()
         if answer is not None:
             line.usable = answer.keep
-            return answer.status, answer.body
+            return answer
 
 
 def _request(host: str, method: str, path: str, body: str | bytes | None, headers: Mapping[str, str]) -> bytes:

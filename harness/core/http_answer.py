@@ -8,6 +8,7 @@ scope: sockets, deadlines, and what a status code means.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Literal
 
 import msgspec
@@ -27,11 +28,13 @@ _BODILESS = frozenset({204, 304})
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """A whole answer. ``keep``: whether another request may be sent over the same connection."""
+    """A whole answer. ``keep``: whether another request may be sent over the same connection. ``headers``: by
+    lower-case name."""
 
     status: int
     body: bytes
     keep: bool
+    headers: Mapping[bytes, bytes] = {}
 
 
 class AnswerReader:
@@ -55,6 +58,7 @@ class AnswerReader:
         self._interim = 0
         self._status = 0
         self._keep = True
+        self._headers: Mapping[bytes, bytes] = {}
 
     def feed(self, data: bytes) -> Answer | None:
         """The answer, once it is whole; None before that. ValueError: nonsense, or over a limit."""
@@ -126,6 +130,7 @@ class AnswerReader:
         return self._plan_body(_headers(lines[1:]), old=lines[0].startswith(b"HTTP/1.0"))
 
     def _plan_body(self, headers: dict[bytes, bytes], *, old: bool) -> bool | Answer:
+        self._headers = headers
         connection = headers.get(b"connection", b"").lower()
         self._keep = b"close" not in connection and (not old or b"keep-alive" in connection)
         if self._status in _BODILESS:
@@ -199,7 +204,7 @@ class AnswerReader:
         self._unread.clear()
 
     def _answer(self, *, keep: bool) -> Answer:
-        return Answer(self._status, bytes(self._body), keep)
+        return Answer(self._status, bytes(self._body), keep, self._headers)
 
 
 def _headers(lines: list[bytes]) -> dict[bytes, bytes]:

@@ -56,6 +56,12 @@ SETTINGS = (
     Setting("pysyncobj"),
     Setting("pysyncobj-0.3.14"),
     Setting("ovsdb"),
+    Setting("jraft"),
+    Setting("jraft", "lease-reads", ("--set", "lease_reads=true")),
+    Setting("jraft-1.3.14"),
+    Setting("ratis"),
+    Setting("kazoo-election"),
+    Setting("kazoo-election", "no-listener", ("--set", "listens=false")),
 )
 WORKLOADS: Mapping[str, tuple[str, ...]] = {
     "redis-sentinel": ("log", "register"),
@@ -63,6 +69,9 @@ WORKLOADS: Mapping[str, tuple[str, ...]] = {
     "hashicorp-raft": ("log", "register"),
     "pysyncobj": ("log",),
     "ovsdb": ("register", "set"),
+    "jraft": ("log", "register"),
+    "ratis": ("log", "register"),
+    "kazoo-election": ("log",),
 }
 """What the clients of a system serve."""
 

@@ -3,7 +3,7 @@
     python3 status.py ADDRESS REDIS_PORT SENTINEL_PORT NAME
 
 ``leads``: the server is a master, and the sentinel next to it named it before and after it said so, in the same epoch.
-``term``: the sentinel's config epoch + 1, since epochs begin with 0. ``leader``: the address that the sentinel names.
+``epoch``: the sentinel's config epoch, which begins with 0. ``leader``: the address that the sentinel names.
 Out of scope: passwords and TLS.
 """
 
@@ -72,7 +72,7 @@ def status(redis: Connection, sentinel: Connection, *, address: str, name: str) 
     if known(sentinel, name) != before:
         return None
     epoch, leader = before
-    return {"role": role, "leads": role == "master" and leader == address, "term": epoch + 1, "leader": leader}
+    return {"role": role, "leads": role == "master" and leader == address, "epoch": epoch, "leader": leader}
 
 
 def main(address: str, redis_port: str, sentinel_port: str, name: str) -> None:

@@ -16,6 +16,7 @@ from typing import TypeVar
 
 import msgspec
 
+from dethrone.clusters.docker.artifacts import COMPILER, COMPILER_FLAGS
 from dethrone.clusters.docker.labels import JARS
 from dethrone.clusters.systems.released import Released
 from dethrone.harness.core.interfaces import CLOCK_SOCKET, Command, NodeSpec, StatusCall
@@ -26,7 +27,7 @@ STATUS_PORT = 7002
 """Where ``Beside`` reports the status."""
 
 _QUESTION = b"status"
-_COMPILER = f"{JARS}/ecj-3.36.0.jar"
+_COMPILE = " ".join(("-jar", f"{JARS}/{COMPILER.file_name}", *COMPILER_FLAGS))
 _LIBRARY = f"{JARS}/*"
 
 _START = f"""set -e
@@ -34,7 +35,7 @@ sources=$1 classes=$2; shift 2
 if [ ! -d "$classes" ]; then
   rm -rf "$classes.new"
   jars=$(printf '%s:' {JARS}/*.jar)
-  java -XX:TieredStopAtLevel=1 -jar {_COMPILER} -17 -nowarn -cp "$jars" -d "$classes.new" "$sources"/*.java
+  java -XX:TieredStopAtLevel=1 {_COMPILE} -cp "$jars" -d "$classes.new" "$sources"/*.java
   mv "$classes.new" "$classes"
 fi
 exec java "$@"

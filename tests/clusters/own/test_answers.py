@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from dethrone.clusters.own.answers import MISSING, at, explain, reading
 from dethrone.clusters.own.spec import ProbeTable
-from dethrone.harness.core.interfaces import No
+from dethrone.harness.core.interfaces import No, Yes
 
 JSON = ProbeTable(
     http="/s", role="raft.state", term="raft.term", leader="raft.leader", commit="raft.commit", incarnation="life"
@@ -79,6 +79,35 @@ raft_commit 1.2e+01
 
 def told(**more):
     return json.dumps({"code": 0, "out": "", "incarnation": 4, **more}).encode()
+
+
+EPOCHS = ProbeTable(http="/s", role="role", term="timeline * 1000 + ha.epoch + 1")
+
+
+@pytest.mark.parametrize(
+    ("timeline", "epoch", "term"),
+    [(3, 2, 3003), ("3", "0", 3001), (0, 0, 1), (3, None, None), (3, -1, None), (1 << 62, 0, None), (3, 2.5, None)],
+)
+def test_a_term_may_be_a_sum_of_products_of_which_every_part_must_be_a_count(timeline, epoch, term):
+    answer = json.dumps({"role": "leader", "timeline": timeline, "ha": {"epoch": epoch}}).encode()
+    found = reading(EPOCHS, IDS, answer, own="n1")
+    assert (found.term if found else None) == term
+
+
+def test_a_sum_of_metrics_finds_each_of_them_and_a_sign_in_a_label_is_none():
+    probe = ProbeTable(metrics="/m", leads="leads", term='epoch{of="a*b+c"} + 1')
+    found = reading(probe, IDS, b'leads 1\nepoch{of="x"} 9\nepoch{of="a*b+c"} 4\n', own="n1")
+    assert found.term == 5
+
+
+def test_explaining_names_the_part_of_a_sum_that_is_not_there():
+    shown = explain(EPOCHS, IDS, b'{"role": "leader", "timeline": 3}')
+    ((what, seen),) = [row for row in shown if row[0].startswith("term")]
+    assert what == "term: ha.epoch holds nothing"
+    assert isinstance(seen, No)
+    assert ("term: timeline * 1000 + ha.epoch + 1 holds 3003", Yes()) in explain(
+        EPOCHS, IDS, b'{"role": "leader", "timeline": 3, "ha": {"epoch": 2}}'
+    )
 
 
 def test_a_line_of_metrics_costs_linear_time_however_it_is_made():

@@ -11,12 +11,14 @@ from dethrone.clusters.own.client import OwnClient, said, understand, words_for
 from dethrone.clusters.own.operations import Request
 from dethrone.clusters.own.spec import OpTable
 from dethrone.harness.core.clock import SECOND
-from tests.clusters.own.described import described
+from dethrone.harness.core.errors import ConfigError
+from tests.clusters.own.described import described, specs, system
 from tests.clusters.systems.specs import at_loopback
 
 PUT, GET = OpTable(request="PUT /k/{key} {value}"), OpTable(request="GET /k/{key}", absent=(404,))
 CAS = OpTable(request="POST /k/{key} x", refused=(409,))
 TOLD = OpTable(request="POST /k/{key} x", value="done")
+PUT_BY_COMMAND = 'put = { command = "ctl {key} {value}", fail_pattern = "no", served_by = "node" }'
 
 
 def test_words_are_quoted_in_a_path_and_json_in_a_body():
@@ -75,6 +77,7 @@ class Answerer(BaseHTTPRequestHandler):
             self.close_connection = True
             return
         self.send_response(200)
+        self.send_header("x-served-by", "second")
         self.send_header("Content-Length", str(len(held)))
         self.end_headers()
         self.wfile.write(held)
@@ -121,3 +124,45 @@ def test_what_was_never_sent_is_certainly_not_done(client, server):
     assert client.invoke("put", ["a", 1], target="n9", timeout_ns=SECOND).status == "fail"
     assert client.invoke("txn", [], target="n1", timeout_ns=SECOND).status == "fail"
     assert client.invoke("put", "no pair", target="n1", timeout_ns=SECOND).status == "fail"
+
+
+SERVED = OpTable(request="PUT /k {value}", value="held", served_by="by.node")
+BY_HEADER = OpTable(request="PUT /k {value}", served_by="header:X-Served-By")
+
+
+@pytest.mark.parametrize(
+    ("op", "value", "node"),
+    [
+        (SERVED, {"held": 1, "by": {"node": "second"}}, "n2"),
+        (SERVED, {"held": 1, "by": {"node": "third"}}, "n1"),
+        (SERVED, {"held": 1}, "n1"),
+        (SERVED, "no object", "n1"),
+        (BY_HEADER, 1, "n2"),
+        (PUT, 1, "n1"),
+    ],
+)
+def test_an_outcome_is_of_the_node_behind_a_front_that_the_answer_names(server, op, value, node):
+    nodes = {"n1": at_loopback()}
+    client = OwnClient(nodes, {"put": op}, port=server.server_address[1], ids={"first": "n1", "second": "n2"})
+    outcome = client.invoke("put", ["k", value], target="n1", timeout_ns=5 * SECOND)
+    client.close()
+    assert (outcome.status, outcome.node) == ("ok", node)
+
+
+def test_answers_call_nodes_as_the_probe_does(server):
+    made = system(("[ops]", '[ops]\nserved_by = "header:X-Served-By"'), ("[probe]", '[probe]\nmember_id = "{name}!"'))
+    client = made.client(specs(made))
+    assert client._ids == {"n1!": "n1", "n2!": "n2", "n3!": "n3"}
+    client.close()
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (("[ops]", '[ops]\nserved_by = "header:X Served"'), "no name of a header"),
+        (('put = "PUT /kv/{key} {value}"', PUT_BY_COMMAND), "belongs to operations over HTTP"),
+    ],
+)
+def test_served_by_that_cannot_be_meant_is_refused(change, said):
+    with pytest.raises(ConfigError, match=said):
+        described(change)

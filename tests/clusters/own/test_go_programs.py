@@ -234,12 +234,7 @@ def test_without_go_its_debian_package_is_named(proxy, description, monkeypatch)
 )
 def test_a_package_without_an_exact_version_is_refused(source):
     with pytest.raises(ConfigError, match="which package in which version"):
-        check_sources({"{run_dir}/x": source}, (), where="my.toml: [node] go")
-
-
-def test_a_place_has_one_file():
-    with pytest.raises(ConfigError, match="both a program and another file"):
-        check_sources({"{run_dir}/x": "x"}, ("{run_dir}/x",), where="my.toml: [node] go")
+        check_sources({"{run_dir}/x": source}, where="my.toml: [node] go")
 
 
 def test_nodes_get_the_program_where_the_description_says_with_a_right_to_run_it(proxy, description, tmp_path):

@@ -11,6 +11,7 @@ from dethrone.clusters.own.client import OwnClient
 from dethrone.clusters.own.headers import over
 from dethrone.harness.core.clock import SECOND
 from dethrone.harness.core.errors import ConfigError
+from dethrone.harness.core.http_answer import Answer
 from tests.clusters.own.described import described, specs, system
 from tests.clusters.systems.specs import at_loopback
 
@@ -67,7 +68,7 @@ def test_a_client_takes_the_password_from_the_knobs_of_its_run(monkeypatch):
 
     def ask(*_, headers, **__):
         seen.append(headers)
-        return 200, b""
+        return Answer(200, b"", keep=True)
 
     monkeypatch.setattr(client._kept, "ask", ask)
     assert client.invoke("put", ["a", 1], target="n2", timeout_ns=SECOND).status == "ok"

@@ -137,6 +137,11 @@ def test_a_probe_by_command_or_log_knows_the_words_of_its_place():
     assert "{logs}" in str(refused((http, log)))
 
 
+@pytest.mark.parametrize("term", ["a + ", " + a", "a * * b", "1 + 2", "2 * 3"])
+def test_a_term_that_is_no_sum_of_places_is_refused(term):
+    assert "no place and no sum of places" in str(refused(('term = "raft.term"', f'term = "{term}"')))
+
+
 def test_the_reference_shows_a_whole_description_that_is_right():
     page = (Path(__file__).parents[3] / "docs" / "own-system.md").read_text(encoding="utf-8")
     blocks = re.findall(r"^```toml\n(\[(?:system|probe|ops|promise|trace)\].*?)^```$", page, re.MULTILINE | re.DOTALL)

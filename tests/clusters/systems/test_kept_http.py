@@ -42,7 +42,8 @@ def answering():
 def ask(kept, timeout_ns):
     deadline = time.monotonic_ns() + timeout_ns
     line = kept.connection("n1", deadline)
-    return exchange(line, deadline, method="PUT", path="/k", body="5", headers={"X": "y"})
+    answer = exchange(line, deadline, method="PUT", path="/k", body="5", headers={"X": "y"})
+    return answer.status, answer.body
 
 
 @pytest.mark.parametrize(
