@@ -36,6 +36,7 @@ from dethrone.harness.core.interfaces.nemesis import (
     Thorough,
     Zoning,
 )
+from dethrone.harness.core.interfaces.requests import Requesting
 from dethrone.harness.core.interfaces.system import (
     IN_A_CONTAINER,
     Client,
@@ -44,6 +45,7 @@ from dethrone.harness.core.interfaces.system import (
     Contrast,
     Described,
     Electorate,
+    Enabling,
     LineFormat,
     Logged,
     Malformed,
@@ -90,6 +92,7 @@ __all__ = [
     "DeploySpec",
     "Described",
     "Electorate",
+    "Enabling",
     "Enumerating",
     "Evidence",
     "Fault",
@@ -118,6 +121,7 @@ __all__ = [
     "Probing",
     "Profiled",
     "Reading",
+    "Requesting",
     "Rerunnable",
     "RunDefaults",
     "Scalable",

@@ -22,6 +22,7 @@ from dethrone.harness.core.interfaces import (
     Composed,
     Condition,
     Electorate,
+    Enabling,
     Enumerating,
     Fault,
     Informed,
@@ -105,27 +106,32 @@ def draft(options: RunOptions, *, seed: int) -> Draft:
     profile = _profile(system, options.profile)
     defaults = system.profile_defaults(profile) if isinstance(system, Profiled) else system.defaults()
     asked, backend_settings = _settings(options.settings, system, backend)
-    knobs = system.knobs({**defaults.settings, **asked}, profile=profile, variant=options.variant)
+    written = _written(options, seed=seed)
+    usual = defaults.faults if written is None else ()  # who wrote what happens needs nothing else to be possible
+    wanted = _kinds_played(options) or (options.faults if options.faults is not None else usual)
+    enabling = _enabling(system, wanted if written is None else (*wanted, *written.kinds))
+    knobs = system.knobs({**defaults.settings, **enabling, **asked}, profile=profile, variant=options.variant)
     voters = system.voters(nodes, knobs, profile=profile) if isinstance(system, Electorate) else nodes
     promise = system.promise(knobs, profile=profile, voters=len(voters))
     limit_ns = options.time_limit_ns if options.time_limit_ns is not None else defaults.time_limit_ns
-    written = options.schedule is not None or options.scenario is not None
-    usual = () if written else defaults.faults  # who wrote what happens needs nothing else to be possible
-    wanted = _kinds_played(options) or (options.faults if options.faults is not None else usual)
     faults = {kind: _fault(system, backend, kind) for kind in wanted}
     promise = _bearing(promise, faults)
     zones = _zones(options, system, backend, nodes)
-    schedule, more = _schedule(
-        options,
-        defaults,
-        zones=zones,
-        system=system,
-        backend=backend,
-        faults=faults,
-        promise=promise,
-        outsiders=len(nodes) - len(voters),
-        limit_ns=limit_ns,
-        seed=seed,
+    schedule, more = (
+        (written, None)
+        if written is not None
+        else _drawn(
+            options,
+            defaults,
+            zones=zones,
+            system=system,
+            backend=backend,
+            faults=faults,
+            promise=promise,
+            outsiders=len(nodes) - len(voters),
+            limit_ns=limit_ns,
+            seed=seed,
+        )
     )
     check_zones(schedule, zones)
     kinds = {kind: _fault(system, backend, kind) for kind in sorted({*schedule.kinds, *faults})}
@@ -156,7 +162,7 @@ def draft(options: RunOptions, *, seed: int) -> Draft:
         data_in=options.data_in or "disk",
         secrets=system.secret_knobs() if isinstance(system, Secretive) else (),
         settings=_unusual(system, knobs, profile=profile, asked=asked),
-        evidence=evidence(schedule, promise, drawn=not written and not _kinds_played(options)),
+        evidence=evidence(schedule, promise, drawn=written is None and not _kinds_played(options)),
     )
     backend.traits.refuse(plan)
     if plan.data_in == "memory" and not backend.traits.memory_dir:
@@ -177,8 +183,16 @@ def draft(options: RunOptions, *, seed: int) -> Draft:
     return drafted if options.time_scale is None else at_scale(drafted, options.time_scale)
 
 
+def _enabling(system: System, kinds: Sequence[str]) -> dict[str, str]:
+    """The knobs under which the system does what these kinds of faults ask of it."""
+    asked = [operation for kind in kinds if (operation := declared(kind).asks)]
+    enabling = system.enabling if isinstance(system, Enabling) else None
+    return {} if enabling is None else {knob: word for one in asked for knob, word in enabling(one).items()}
+
+
 def _bearing(promise: Promise, faults: Mapping[str, Fault]) -> Promise:
-    return promise.bearing({kind: traits_of(fault).borne_as for kind, fault in faults.items()})
+    bearing = promise.bearing({kind: traits_of(fault).borne_as for kind, fault in faults.items()})
+    return bearing.doing(kind for kind, fault in faults.items() if traits_of(fault).asks)
 
 
 def at_scale(drafted: Draft, scale: float) -> Draft:
@@ -309,6 +323,12 @@ def _fault(system: System, backend: Backend, kind: str) -> Fault:
             f"{system.name} has one process a node, which {kind!r} cannot choose from",
             next_step=f"write {kind.partition(':')[0]}",
         )
+    asks = traits_of(fault).asks
+    if asks and asks not in system.operations():
+        raise MissingCapability(
+            f"{system.name} cannot be asked for what the fault {kind!r} is: its clients serve no {asks!r}",
+            next_step=f"remove it from --faults; of a system of your own, [membership] {asks} says how to ask",
+        )
     for suffered in (kind, *traits_of(fault).borne_as):
         support = system.fault_support(suffered)
         if isinstance(support, No):
@@ -339,7 +359,18 @@ def _remedy(kind: str, missing: Collection[str], *, elsewhere: str) -> str:
     return f"install {' and '.join(packages)} (Debian's name), or {leave_out}" if packages else leave_out
 
 
-def _schedule(
+def _written(options: RunOptions, *, seed: int) -> Schedule | None:
+    """The schedule that a user wrote."""
+    if options.schedule is not None:
+        return load_schedule(options.schedule, nodes=options.nodes)
+    if options.scenario is None:
+        return None
+    written = find(options.scenario).schedule
+    _check_schedule(written, nodes=options.nodes)
+    return msgspec.structs.replace(written, seed=seed)
+
+
+def _drawn(
     options: RunOptions,
     defaults: RunDefaults,
     *,
@@ -352,13 +383,7 @@ def _schedule(
     limit_ns: Ns,
     seed: int,
 ) -> tuple[Schedule, Continue | None]:
-    """The schedule, and what draws more of it; None for one that a user wrote."""
-    if options.schedule is not None:
-        return load_schedule(options.schedule, nodes=options.nodes), None
-    if options.scenario is not None:
-        written = find(options.scenario).schedule
-        _check_schedule(written, nodes=options.nodes)
-        return msgspec.structs.replace(written, seed=seed), None
+    """A schedule, and what draws more of it; None where a run ends with its schedule."""
     interval_ns = options.nemesis_interval_ns
     if interval_ns is None:
         interval_ns = defaults.nemesis_interval_ns
