@@ -45,6 +45,12 @@ def test_leadership_is_handed_over_and_a_leader_that_was_asked_is_not_deposed_wi
         assert begin.params == {"to": f"node:{begin.evidence['answer']['leader']}"}
 
 
+def test_a_leader_of_kraft_resigns_and_any_other_node_may_follow_it():
+    run = played(1, "transfer", system="kraft", nodes=5, time_limit_ns=40 * SECOND, nemesis_interval_ns=8 * SECOND)
+    assert {fault.outcome for fault in run.realised.faults} == {"installed"}
+    assert run.failing() == frozenset()
+
+
 def test_the_same_seed_asks_the_same_again():
     one, two = (played(5, "transfer", "partition", checkers=()) for _ in range(2))
     assert one.realised == two.realised
