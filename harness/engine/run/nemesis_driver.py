@@ -35,6 +35,7 @@ from dethrone.harness.engine.run.armed_triggers import ArmedTriggers, Hit, Key
 from dethrone.harness.engine.run.cluster_view import changed
 from dethrone.harness.engine.run.fault_requests import FaultRequests
 from dethrone.harness.engine.run.realised_faults import Active, RealisedFaults, Settled, hit_record
+from dethrone.harness.engine.run.waiting_faults import Waiting, begin_due, due
 
 HEAL_TRIES = 4
 
@@ -51,17 +52,6 @@ class StepMark(msgspec.Struct, frozen=True):
 
     step: int
     phase: Literal["begin", "missed", "healed", "healthy", "not-healthy"]
-
-
-class _Waiting:
-    """A planned fault of the step under way that has not begun. ``hit``: what triggered it."""
-
-    __slots__ = ("due", "hit", "planned")
-
-    def __init__(self, planned: PlannedFault, due: Ns, hit: Hit | None) -> None:
-        self.planned = planned
-        self.due = due
-        self.hit = hit
 
 
 class NemesisDriver:
@@ -94,7 +84,7 @@ class NemesisDriver:
         self._phase_since: Ns = 0
         self._gap_until: Ns = 0
         self.triggers = self._triggers = ArmedTriggers(conditions or {}, traced=traced)
-        self._pending: list[_Waiting] = []
+        self._pending: list[Waiting] = []
         self._dormant: list[PlannedFault] = []
         """Faults of the step that wait for another one to be in force."""
         self._step_hit: Hit | None = None
@@ -267,7 +257,7 @@ class NemesisDriver:
                 continue
             planned = self._schedule.steps[self._step].faults[number] if purpose == "begin" else None
             if planned is not None:
-                self._pending.append(_Waiting(planned, _due(hit, planned.delay_ns, now), hit))
+                self._pending.append(Waiting(planned, due(hit, planned.delay_ns, now), hit))
                 continue
             for active in self._active:
                 if active.realised.fault == number:
@@ -315,7 +305,7 @@ class NemesisDriver:
         ended = min((a for a in self._active if a.end_due is not None and a.end_due <= now), key=_end_due, default=None)
         if ended is not None:
             return self._want("end", ended, [a for a in self._active if a is not ended]), True
-        ready = min((w for w in self._pending if w.due <= now), key=_begin_due, default=None)
+        ready = min((w for w in self._pending if w.due <= now), key=begin_due, default=None)
         if ready is not None:
             self._pending.remove(ready)
             return self._begin(ready, now, view, notes), True
@@ -355,7 +345,7 @@ class NemesisDriver:
             elif isinstance(planned.when, OnEvent):
                 self._triggers.arm(("begin", number), planned.when, now, view)
             else:
-                self._pending.append(_Waiting(planned, now + planned.delay_ns, None))
+                self._pending.append(Waiting(planned, now + planned.delay_ns, None))
 
     def _wake_dormant(self, name: str, now: Ns) -> None:
         """The fault of this name is in force: what waited for it is due, or armed."""
@@ -363,7 +353,7 @@ class NemesisDriver:
         for planned in woken:
             self._dormant.remove(planned)
             if isinstance(planned.when, AfterFault):
-                self._pending.append(_Waiting(planned, now + planned.delay_ns, None))
+                self._pending.append(Waiting(planned, now + planned.delay_ns, None))
             elif isinstance(planned.when, OnEvent):
                 number = self._schedule.steps[self._step].faults.index(planned)
                 self._triggers.arm(("begin", number), planned.when, now, self._view)
@@ -383,7 +373,7 @@ class NemesisDriver:
         else:
             self._realised.end_missed(number, missed, self._active)
 
-    def _begin(self, ready: _Waiting, now: Ns, view: ClusterView, notes: list[StepMark | Settled]) -> Wanted | None:
+    def _begin(self, ready: Waiting, now: Ns, view: ClusterView, notes: list[StepMark | Settled]) -> Wanted | None:
         planned, hit = ready.planned, ready.hit or self._step_hit
         trigger = hit_record(hit if ready.hit is not None or isinstance(planned.when, StepBegin) else None, None)
         kind = self._faults[planned.kind]
@@ -484,15 +474,6 @@ class NemesisDriver:
         self._state = after
         self._triggers.disarm(("until", active.realised.fault))
         return [self._realised.ended(active, span, failed, details)]
-
-
-def _due(hit: Hit, delay_ns: Ns, now: Ns) -> Ns:
-    """A fault without a delay is due at once; a delay counts from the event, not from when it was seen."""
-    return max(now, hit.occurrence.span.lo + delay_ns) if delay_ns else now
-
-
-def _begin_due(waiting: _Waiting) -> Ns:
-    return waiting.due
 
 
 def _end_due(active: Active) -> Ns:

@@ -22,7 +22,6 @@ from dethrone.harness.core.interfaces import (
     Composed,
     Condition,
     Electorate,
-    Enabling,
     Enumerating,
     Fault,
     Informed,
@@ -46,17 +45,17 @@ from dethrone.harness.core.plausible import wrong_counts, wrong_times
 from dethrone.harness.core.promise import Promise
 from dethrone.harness.core.rng import Rng
 from dethrone.harness.core.schedule import Schedule
-from dethrone.harness.core.schedule_text import read_schedule
 from dethrone.harness.core.timescale import SCALE_MAX, longer, longer_promise, schedule_at, show_scale
 from dethrone.harness.core.watches import Watch
 from dethrone.harness.core.world import VirtualBackend
 from dethrone.harness.core.zones import check_zones, zones_in_order
+from dethrone.harness.engine.run.asked_of_system import enabling_knobs, refuse_unserved
 from dethrone.harness.engine.run.code_names import settled
 from dethrone.harness.engine.run.continuation import Continuation, Continue
 from dethrone.harness.engine.run.options import RunOptions
-from dethrone.harness.engine.run.scenario_lookup import find
 from dethrone.harness.engine.run.schedule_draw import Hat, draw_each_kind
 from dethrone.harness.engine.run.watching import logged_channels, watches_for
+from dethrone.harness.engine.run.written_schedules import check_schedule, written_schedule
 
 OBSERVE_INTERVAL_NS = 80 * MS
 OBSERVE_INTERVAL_VIRTUAL_NS = 100 * MS
@@ -106,10 +105,10 @@ def draft(options: RunOptions, *, seed: int) -> Draft:
     profile = _profile(system, options.profile)
     defaults = system.profile_defaults(profile) if isinstance(system, Profiled) else system.defaults()
     asked, backend_settings = _settings(options.settings, system, backend)
-    written = _written(options, seed=seed)
+    written = written_schedule(options, seed=seed)
     usual = defaults.faults if written is None else ()  # who wrote what happens needs nothing else to be possible
     wanted = _kinds_played(options) or (options.faults if options.faults is not None else usual)
-    enabling = _enabling(system, wanted if written is None else (*wanted, *written.kinds))
+    enabling = enabling_knobs(system, wanted if written is None else (*wanted, *written.kinds))
     knobs = system.knobs({**defaults.settings, **enabling, **asked}, profile=profile, variant=options.variant)
     voters = system.voters(nodes, knobs, profile=profile) if isinstance(system, Electorate) else nodes
     promise = system.promise(knobs, profile=profile, voters=len(voters))
@@ -181,13 +180,6 @@ def draft(options: RunOptions, *, seed: int) -> Draft:
         more=more,
     )
     return drafted if options.time_scale is None else at_scale(drafted, options.time_scale)
-
-
-def _enabling(system: System, kinds: Sequence[str]) -> dict[str, str]:
-    """The knobs under which the system does what these kinds of faults ask of it."""
-    asked = [operation for kind in kinds if (operation := declared(kind).asks)]
-    enabling = system.enabling if isinstance(system, Enabling) else None
-    return {} if enabling is None else {knob: word for one in asked for knob, word in enabling(one).items()}
 
 
 def _bearing(promise: Promise, faults: Mapping[str, Fault]) -> Promise:
@@ -323,12 +315,7 @@ def _fault(system: System, backend: Backend, kind: str) -> Fault:
             f"{system.name} has one process a node, which {kind!r} cannot choose from",
             next_step=f"write {kind.partition(':')[0]}",
         )
-    asks = traits_of(fault).asks
-    if asks and asks not in system.operations():
-        raise MissingCapability(
-            f"{system.name} cannot be asked for what the fault {kind!r} is: its clients serve no {asks!r}",
-            next_step=f"remove it from --faults; of a system of your own, [membership] {asks} says how to ask",
-        )
+    refuse_unserved(system, kind, traits_of(fault).asks)
     for suffered in (kind, *traits_of(fault).borne_as):
         support = system.fault_support(suffered)
         if isinstance(support, No):
@@ -357,17 +344,6 @@ def _remedy(kind: str, missing: Collection[str], *, elsewhere: str) -> str:
     packages = [PACKAGES[one] for one in sorted(missing) if one in PACKAGES]
     leave_out = f"use --on {elsewhere}, or list in --faults the wanted kinds without {kind}"
     return f"install {' and '.join(packages)} (Debian's name), or {leave_out}" if packages else leave_out
-
-
-def _written(options: RunOptions, *, seed: int) -> Schedule | None:
-    """The schedule that a user wrote."""
-    if options.schedule is not None:
-        return load_schedule(options.schedule, nodes=options.nodes)
-    if options.scenario is None:
-        return None
-    written = find(options.scenario).schedule
-    _check_schedule(written, nodes=options.nodes)
-    return msgspec.structs.replace(written, seed=seed)
 
 
 def _drawn(
@@ -415,7 +391,7 @@ def _drawn(
     )
     played = bool(_kinds_played(options))
     schedule = draw_each_kind(hat, demanded=bool(options.faults)) if options.conclusive and not played else hat.draw()
-    _check_schedule(schedule, nodes=options.nodes)
+    check_schedule(schedule, nodes=options.nodes)
     final = [kind for kind, fault in faults.items() if traits_of(fault).lasts == "for-good"]
     if not options.conclusive or played or final or not all(promise.bears(kind, {}) for kind in faults):
         return msgspec.structs.replace(schedule, seed=seed), None
@@ -459,23 +435,6 @@ def _conditions(schedule: Schedule) -> dict[str, Condition]:
 
 def _load_conditions(events: Collection[str]) -> dict[str, Condition]:
     return {name: registry.load(registry.TRIGGERS, name) for name in events}
-
-
-def load_schedule(path: Path, *, nodes: int) -> Schedule:
-    """A stored planned schedule, validated against the fault kinds that are installed."""
-    schedule = read_schedule(path)
-    _check_schedule(schedule, nodes=nodes)
-    return schedule
-
-
-def _check_schedule(schedule: Schedule, *, nodes: int) -> None:
-    for step in schedule.steps:
-        for fault in step.faults:
-            kind: Fault = registry.load(registry.FAULTS, fault.kind)
-            kind.check(fault, nodes=nodes)
-    for trigger in schedule.triggers:
-        condition: Condition = registry.load(registry.TRIGGERS, trigger.event)
-        condition.check(trigger, nodes=nodes)
 
 
 def _workload(
