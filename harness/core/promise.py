@@ -152,11 +152,11 @@ class Promise(msgspec.Struct, frozen=True, kw_only=True):
 
     def doing(self, kinds: Iterable[str]) -> Promise:
         """The same, which also bears these kinds of faults, in any number: what the system does when it is asked to."""
-        fresh: dict[str, int | None] = {kind: None for kind in kinds if kind not in self.tolerates}
-        if not fresh:
+        any_number: dict[str, int | None] = dict.fromkeys(kinds)
+        if not any_number:
             return self
-        safe_under = None if self.safe_under is None else {**fresh, **self.safe_under}
-        return msgspec.structs.replace(self, tolerates={**self.tolerates, **fresh}, safe_under=safe_under)
+        safe_under = None if self.safe_under is None else {**any_number, **self.safe_under}
+        return msgspec.structs.replace(self, tolerates={**any_number, **self.tolerates}, safe_under=safe_under)
 
     def owes(self, name: str) -> bool:
         """Whether the property is owed at all."""

@@ -57,9 +57,8 @@ class Transfer(FaultKind, frozen=True, kw_only=True):
         to = selectors.resolve(selectors.parse(fault.params.get("to", ANY_OTHER)), view, rng.stream("to"))
         if isinstance(to, str):
             return to
-        if to == (leader,):
-            return f"{leader} leads already"
-        return (leader,), {"to": f"node:{to[0]}"}
+        others = [node for node in to if node != leader]
+        return ((leader,), {"to": f"node:{others[0]}"}) if others else f"{leader} leads already"
 
     def apply(
         self, state: Mapping[str, HostState], victims: tuple[str, ...], params: Mapping[str, Any]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from dethrone.harness.core.errors import ConfigError
@@ -33,6 +34,13 @@ def test_every_draw_names_a_follower_and_changes_no_host(nodes, seed):
     assert params["to"].removeprefix("node:") in set(nodes_of(nodes)) - {"n2"}
     assert FAULT.apply(view.state, victims, params) == view.state
     assert FAULT.request(victims, params) == OpPlan(f="transfer", value=params["to"][5:], target="n2")
+
+
+def test_of_several_nodes_one_that_does_not_lead_is_named():
+    faulty = view_of(3, leader="n1")
+    assert FAULT.resolve(planned(to="node:n1"), faulty, Rng(1)) == "n1 leads already"
+    zoned = msgspec.structs.replace(faulty, zones={"n1": "a", "n2": "b", "n3": "a"})
+    assert FAULT.resolve(planned(to="zone:a"), zoned, Rng(1)) == (("n1",), {"to": "node:n3"})
 
 
 def test_a_realised_transfer_can_be_planned_again():

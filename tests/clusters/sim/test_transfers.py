@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from dethrone.harness.core.clock import SECOND
@@ -72,6 +73,9 @@ def test_every_promise_bears_what_the_system_does_when_it_is_asked_to():
     promise = draft(options("transfer", "partition"), seed=1).plan.promise
     assert promise.tolerates["transfer"] is None
     assert "transfer" not in draft(options("partition"), seed=1).plan.promise.tolerates
+    named = msgspec.structs.replace(promise, tolerates={"transfer": 1}, safe_under={"link": None}).doing(["transfer"])
+    assert named.tolerates == {"transfer": 1}
+    assert named.safe_under == {"transfer": None, "link": None}
 
 
 def test_a_system_that_cannot_be_asked_refuses_the_fault_before_the_run():
