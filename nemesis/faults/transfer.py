@@ -36,10 +36,11 @@ class Transfer(FaultKind, frozen=True, kw_only=True):
             raise bad(self.kind, "to", to, "leadership goes to one node")
 
     def draw(self, rng: Rng, *, nodes: int, hold_ns: Ns, knobs: Mapping[str, Any]) -> PlannedFault:
-        """From the leader, at once or within the first quarter of its step. Knobs: ``victims`` and ``to``."""
+        """From the leader, at once, or late in its step: then its other faults have shown what they do, and there is a
+        leader again. Knobs: ``victims`` and ``to``."""
         del nodes  # one leads, however many there are
         check_known(self.kind, knobs, ("victims", *self.params))
-        delay_ns = rng.between(0, hold_ns // 4) if rng.chance(1, 2) else 0
+        delay_ns = 0 if rng.chance(1, 3) else rng.between(hold_ns * 3 // 4, hold_ns)
         params = {"to": knobs["to"]} if "to" in knobs else {}
         victims = knobs.get("victims", "leader")
         return PlannedFault(kind=self.kind, victims=victims, delay_ns=delay_ns, hold_ns=0, params=params)
