@@ -10,11 +10,14 @@ import pytest
 from dethrone.harness.core.clock import SECOND
 from dethrone.harness.core.errors import MissingCapability
 from dethrone.harness.core.events import FaultEvent
+from dethrone.harness.core.interfaces import OpPlan
 from dethrone.harness.core.registry import CHECKERS, load
 from dethrone.harness.core.schedule import PlannedFault, Schedule, Step
+from dethrone.harness.core.world import Polled, Request, RequestDone, StartNodes
 from dethrone.harness.engine.run.options import RunOptions
 from dethrone.harness.engine.run.planning import draft
 from dethrone.harness.engine.run.rehearsal import rehearse, rehearse_draft, with_schedule
+from dethrone.harness.engine.run.virtual_loop import world_of
 
 BUGS = Path(__file__).with_name("impatient.py")
 STABLE = ("leader-stability", "leader-when-owed", "one-leader-per-term")
@@ -81,6 +84,33 @@ def test_every_promise_bears_what_the_system_does_when_it_is_asked_to():
 def test_a_system_that_cannot_be_asked_refuses_the_fault_before_the_run():
     with pytest.raises(MissingCapability, match="nacos cannot be asked"):
         draft(options("transfer", system="nacos"), seed=1)
+
+
+def test_a_node_that_does_not_lead_refuses_and_the_leader_is_not_asked_in_its_place():
+    world = world_of(draft(options("transfer"), seed=1))
+    world.submit(StartNodes())
+    leads = led(world)
+    asked = next(node for node in ("n1", "n2", "n3") if node != leads)
+    world.submit(Request(7, OpPlan(f="transfer", value=asked, target=asked), SECOND))
+    done = next(one for one in happenings(world) if isinstance(one, RequestDone))
+    assert (done.token, done.outcome.status, done.outcome.node) == (7, "fail", asked)
+    assert done.outcome.error == f"not the leader, names {leads}"
+
+
+def happenings(world):
+    while world.now() < 20 * SECOND:
+        yield from world.wait(world.now() + 100_000_000)
+
+
+def led(world):
+    """Whom all three nodes name, once they do."""
+    said = {}
+    for one in happenings(world):
+        if isinstance(one, Polled) and one.reading is not None:
+            said[one.node] = one.reading.leader
+        if len(said) == 3 and len(set(said.values())) == 1 and None not in said.values():
+            return said["n1"]
+    raise AssertionError("no leader")
 
 
 def test_a_transfer_to_a_node_that_is_cut_off_is_no_transfer_and_the_leader_stays():
