@@ -11,9 +11,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
+
 from dethrone.harness.core.clock import Ns
 from dethrone.harness.core.hoststate import HostState
-from dethrone.harness.core.interfaces import ClusterView, FaultTraits, OpOutcome, OpPlan, Reading, Shown
+from dethrone.harness.core.interfaces import ClusterView, FaultTraits, OpOutcome, OpPlan, Reading, Shown, Who
 from dethrone.harness.core.rng import Rng
 from dethrone.harness.core.schedule import PlannedFault
 from dethrone.nemesis import selectors
@@ -24,7 +26,7 @@ ANY_OTHER = "follower"
 
 
 class Transfer(FaultKind, frozen=True, kw_only=True):
-    """See ``dethrone.harness.core.interfaces.Fault`` and ``Requesting``."""
+    """See ``dethrone.harness.core.interfaces.Fault``, ``Obliging`` and ``Requesting``."""
 
     def check(self, fault: PlannedFault, *, nodes: int) -> None:
         """Raise ConfigError for what every kind refuses, and for a ``to`` that is no selector of one node."""
@@ -36,14 +38,21 @@ class Transfer(FaultKind, frozen=True, kw_only=True):
             raise bad(self.kind, "to", to, "leadership goes to one node")
 
     def draw(self, rng: Rng, *, nodes: int, hold_ns: Ns, knobs: Mapping[str, Any]) -> PlannedFault:
-        """From the leader, at once, or late in its step: then its other faults have shown what they do, and there is a
-        leader again. Knobs: ``victims`` and ``to``."""
-        del nodes  # one leads, however many there are
+        """From the leader, at once. Knobs: ``victims`` and ``to``."""
+        del rng, nodes, hold_ns  # one leads, however many there are, and nothing is held
         check_known(self.kind, knobs, ("victims", *self.params))
-        delay_ns = 0 if rng.chance(1, 3) else rng.between(hold_ns * 3 // 4, hold_ns)
         params = {"to": knobs["to"]} if "to" in knobs else {}
-        victims = knobs.get("victims", "leader")
-        return PlannedFault(kind=self.kind, victims=victims, delay_ns=delay_ns, hold_ns=0, params=params)
+        return PlannedFault(kind=self.kind, victims=knobs.get("victims", "leader"), hold_ns=0, params=params)
+
+    def oblige(self, who: Who, rng: Rng, *, nodes: int, hold_ns: Ns, company: int) -> PlannedFault:
+        """In company late in the step, when the other fault has shown what it does and there may be a leader again, or
+        after its end; always after the end of several others, which may leave no majority."""
+        planned = self.draw(rng, nodes=nodes, hold_ns=hold_ns, knobs={"victims": who})
+        if not company:
+            return planned
+        within = company == 1 and rng.chance(1, 2)
+        delay_ns = rng.between(hold_ns * 3 // 4, hold_ns) if within else hold_ns * 5 // 4
+        return msgspec.structs.replace(planned, delay_ns=delay_ns)
 
     def resolve(
         self, fault: PlannedFault, view: ClusterView, rng: Rng

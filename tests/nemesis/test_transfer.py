@@ -26,14 +26,27 @@ def said(leads=True, term=2):
 def test_every_draw_names_a_follower_and_changes_no_host(nodes, seed):
     drawn = FAULT.draw(Rng(seed), nodes=nodes, hold_ns=1000, knobs={})
     FAULT.check(drawn, nodes=nodes)
-    assert (drawn.victims, drawn.hold_ns) == ("leader", 0)
-    assert drawn.delay_ns == 0 or 750 <= drawn.delay_ns <= 1000
+    assert (drawn.victims, drawn.delay_ns, drawn.hold_ns) == ("leader", 0, 0)
     view = view_of(nodes, leader="n2")
     victims, params = FAULT.resolve(drawn, view, Rng(seed))
     assert victims == ("n2",)
     assert params["to"].removeprefix("node:") in set(nodes_of(nodes)) - {"n2"}
     assert FAULT.apply(view.state, victims, params) == view.state
     assert FAULT.request(victims, params) == OpPlan(f="transfer", value=params["to"][5:], target="n2")
+
+
+def test_in_company_leadership_moves_late_when_there_is_a_leader_again():
+    delays = {
+        company: {
+            FAULT.oblige("leader", Rng(seed), nodes=5, hold_ns=1000, company=company).delay_ns for seed in range(40)
+        }
+        for company in (0, 1, 3)
+    }
+    assert delays[0] == {0}
+    assert all(750 <= delay <= 1000 or delay == 1250 for delay in delays[1])
+    assert 1250 in delays[1]
+    assert min(delays[1]) <= 1000
+    assert delays[3] == {1250}
 
 
 def test_of_several_nodes_one_that_does_not_lead_is_named():
