@@ -6,9 +6,9 @@ until it does. Clock skew cuts nothing, but a change of it touches its host. Whi
 ``agent-lost``: from its last sign of life) nothing of a host is certain, and from the moment at which its faults may
 have lapsed (``rules-lost``, ``dead-man``) none of them is, until its next confirmed state.
 
-While the members in force are not, or not everywhere, the plan's voters (``dethrone.checkers.members``), no interval is
-settled:
-no leader is owed then.
+While the members in force are not, or not everywhere, the plan's voters (``dethrone.checkers.members``), and while a
+fault has asked the system to hand leadership over and nothing came of it yet (``dethrone.checkers.asked``), no interval
+is settled: no leader is owed then.
 
 Guarantees: an interval has one adjacency; integers and bit masks only (voter i is bit i), witness sets computed once a
 distinct adjacency. Out of scope: what a protocol makes of a graph: that is ``dethrone.checkers.liveness_windows`` and
@@ -24,6 +24,7 @@ from typing import Any, Literal
 
 import networkx as nx
 
+from dethrone.checkers.asked import under_way
 from dethrone.checkers.members import changed, configurations
 from dethrone.harness.core.clock import Ns, Span
 from dethrone.harness.core.events import Converged, Mark, NodeProcess, Noise
@@ -97,7 +98,7 @@ class Interval:
     clocks: tuple[str, ...]
     client_cut: bool
     settled: bool = True
-    """The members in force are the plan's voters."""
+    """The members in force are the plan's voters, and no request of a fault is under way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,11 +147,15 @@ class Timeline:
 def timeline(history: History, promise: Promise, plan: Plan) -> Timeline:
     """The timeline of this run."""
     found = _build(history, promise, plan)
-    unsettled = changed(history, plan)
+    unsettled = sorted([*changed(history, plan), *under_way(history)], key=_since)
     if not unsettled:
         return found
     alone = any(len(one.voters) == 1 for rows in configurations(history).values() for one in rows)
     return Timeline(found.voters, tuple(_split(found.intervals, unsettled)), alone)
+
+
+def _since(stretch: tuple[Ns, Ns | None]) -> Ns:
+    return stretch[0]
 
 
 def _split(intervals: Sequence[Interval], unsettled: Sequence[tuple[Ns, Ns | None]]) -> Iterator[Interval]:

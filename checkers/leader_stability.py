@@ -5,9 +5,9 @@ Two rules, each only where the realised faults leave no doubt:
 
 * *deposed*: a quorum W that holds the leader was a clique over clean links, its nodes and clocks untouched, for at
   least B before the leader was still seen leading term T with all of W naming it; and then a node leads a higher term
-  while W is untouched still. Faults of others, and their heals, do not touch W. Exempt: a node had opened, and won, a
-  pre-vote round for the higher term before W followed that leader (it deposes once, when it returns); without traces,
-  any voter outside W.
+  while W is untouched still. Faults of others, and their heals, do not touch W. Exempt: a leader that a fault had
+  asked, in that term, to hand over (``dethrone.checkers.asked``); a node had opened, and won, a pre-vote round for the
+  higher term before W followed that leader (it deposes once, when it returns); without traces, any voter outside W.
 * *raised*: with pre-vote, a node that certainly hears no node rises in term after two election timeouts of that; no
   node can have granted it a round, or sent it the term. Exempt: its disk held back what it had received.
 
@@ -27,6 +27,7 @@ from dataclasses import dataclass
 from itertools import islice, pairwise
 from operator import attrgetter
 
+from dethrone.checkers.asked import asked_of
 from dethrone.checkers.base import Base, votes_needed
 from dethrone.checkers.excuses import excuses
 from dethrone.checkers.facts import elections, groups, in_group
@@ -236,6 +237,10 @@ class _Judge:
 
     def exemption(self, deposed: Deposed) -> str | None:
         """Why this change may have been honest."""
+        began = int(self._seen.polls.column("lo")[self._leading[deposed.leader, deposed.term][0]])
+        asked = asked_of(self._history, deposed.leader, began, deposed.after.hi)
+        if asked is not None:
+            return f"{deposed.leader} had been asked to hand over (fault {asked.fault})"
         if not self._promise.pre_vote:
             return None
         inside = self._line.names(deposed.quorum)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 from urllib.parse import quote
 
@@ -29,7 +29,7 @@ from dethrone.clusters.systems.kept_http import KeptHttp
 from dethrone.clusters.systems.operations import unanswered, unsent
 from dethrone.harness.core.clock import Ns
 from dethrone.harness.core.http_answer import Answer
-from dethrone.harness.core.interfaces import NodeSpec, OpOutcome
+from dethrone.harness.core.interfaces import Client, NodeSpec, OpOutcome
 
 
 class OwnClient:
@@ -66,6 +66,7 @@ class OwnClient:
         if self._process is not None:
             given = self._process.ask(f, target, list(held.values()), deadline)
             return given if isinstance(given, OpOutcome) else returned(f, *given, node=target)
+        held = {**held, **self._of_target(f, value)}
         if op.command is not None:
             words = {**self._words.get(target, {}), **{name: _plain(one) for name, one in held.items()}}
             left_ns = max(1, deadline - time.monotonic_ns())
@@ -84,12 +85,36 @@ class OwnClient:
             return answered
         return understand(f, op, answered.status, answered.body, node=served_by(op, answered, self._ids) or target)
 
+    def _of_target(self, f: str, value: Any) -> dict[str, str]:
+        """What else is known of the node that is to lead."""
+        known = self._words.get(value, {}) if f == "transfer" else {}
+        return {f"target_{word}": known[word] for word in ("address", "number") if word in known}
+
     def close(self) -> None:
         """Drop all connections."""
         self._kept.close()
         self._redis.close()
         if self._process is not None:
             self._process.close()
+
+
+class Divided:
+    """Two clients as one: ``second`` carries out the operations ``names``. See ``Client``."""
+
+    def __init__(self, first: Client, second: Client, names: Collection[str]) -> None:
+        self._first = first
+        self._second = second
+        self._names = names
+
+    def invoke(self, f: str, value: Any, *, target: str, timeout_ns: Ns) -> OpOutcome:
+        """Carry out one operation."""
+        client = self._second if f in self._names else self._first
+        return client.invoke(f, value, target=target, timeout_ns=timeout_ns)
+
+    def close(self) -> None:
+        """Drop the connections of both."""
+        self._first.close()
+        self._second.close()
 
 
 def words_for(f: str, value: Any) -> Mapping[str, Any] | None:
@@ -101,6 +126,8 @@ def words_for(f: str, value: Any) -> Mapping[str, Any] | None:
             return {"key": key, "old": old, "value": new}
         case (("get" | "read"), str(key)):
             return {"key": key}
+        case "transfer", str(node):
+            return {"target": node}
         case _:
             return None
 
@@ -145,7 +172,7 @@ def understand(f: str, op: OpTable, status: int, body: bytes, *, node: str) -> O
 
 def returned(f: str, value: Any, *, node: str, shown: str = "") -> OpOutcome:
     """How an operation ended that was done and gave ``value``; doubt if that is no value of such an operation."""
-    if f in {"put", "add"}:
+    if f in {"put", "add", "transfer"}:
         return OpOutcome(status="ok", node=node)
     if f == "append":
         return OpOutcome(status="ok", value=_place(value), node=node)

@@ -60,7 +60,7 @@ def understand(f: str, op: OpTable, code: int, output: str, *, node: str) -> OpO
     if found is None or code != 0:
         return unanswered(f, f"exit code {code}: {_shown(output)}", node=node)
     groups = found.groupdict()
-    if f in {"put", "add", "cas"}:
+    if f in {"put", "add", "cas", "transfer"}:
         return OpOutcome(status="ok", value=True if f == "cas" else None, node=node)
     if f == "append":
         place = {name: groups.get(name) or "" for name in ("index", "term")}

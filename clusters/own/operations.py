@@ -1,4 +1,5 @@
-"""``[ops]`` of a description: each operation as one request, one command, one Redis command, or a method of a client.
+"""``[ops]`` and ``[membership]`` of a description: each operation as one request, one command, one Redis command, or a
+method of a client.
 
 Guarantees: pure; a key that is unknown, or that does not fit what carries the operation, is a ConfigError that names
 it. Out of scope: carrying operations out (``client``), and whether a client's file is there.
@@ -21,6 +22,8 @@ from dethrone.harness.core.registry import unknown_name
 
 OPS = ("put", "get", "cas", "append", "read", "add")
 PATTERNS = ("ok_pattern", "fail_pattern", "absent_pattern", "refused_pattern")
+MEMBERSHIP = ("transfer",)
+"""What only faults ask for."""
 SHARED = ("port", "protocol", "ok", "fail", "absent", "refused", "served_by", "headers", "auth", *PATTERNS)
 """Keys of ``[ops]`` that hold for all operations which do not say otherwise."""
 CLIENT = ("client", "serves")
@@ -36,6 +39,7 @@ OP_WORDS: Mapping[str, tuple[str, ...]] = {
     "append": ("key", "value"),
     "read": ("key",),
     "add": ("key", "value"),
+    "transfer": ("target", "target_address", "target_number"),
 }
 _METHOD = re.compile(r"(GET|PUT|POST|DELETE|PATCH) (/\S*)(?: (.*))?", re.DOTALL)
 HEADER = "header:"
@@ -74,16 +78,19 @@ def port_of(name: str | None, node: NodeTable, *, where: str) -> str:
 
 
 def operations(
-    raw: Mapping[str, Any], node: NodeTable, knobs: Mapping[str, str], *, where: str
+    raw: Mapping[str, Any], node: NodeTable, knobs: Mapping[str, str], *, where: str, names: tuple[str, ...] = OPS
 ) -> tuple[dict[str, OpTable], str]:
-    """Each operation of the table ``raw``, and the port's name, "" where none is needed. ConfigError."""
-    known = (*OPS, *SHARED, *CLIENT)
+    """Each operation of the table ``raw``, and the port's name, "" where none is needed. ConfigError.
+
+    ``names``: those that the table may have.
+    """
+    known = (*names, *SHARED, *CLIENT)
     for key in raw:
         if key not in known:
             raise placed(unknown_name("key", key, known), where)
     if "client" in raw or "serves" in raw:
-        return _of_client(raw, where=where), ""
-    asked = {name: raw[name] for name in OPS if name in raw}
+        return _of_client(raw, names, where=where), ""
+    asked = {name: raw[name] for name in names if name in raw}
     if not asked:
         return {}, ""
     shared = {name: raw[name] for name in SHARED if name in raw and name not in {"port", "protocol"}}
@@ -136,7 +143,7 @@ def _check_served_by(op: OpTable, protocol: object, *, where: str) -> None:
         )
 
 
-def _of_client(raw: Mapping[str, Any], *, where: str) -> dict[str, OpTable]:
+def _of_client(raw: Mapping[str, Any], names: tuple[str, ...], *, where: str) -> dict[str, OpTable]:
     """Each operation that a class of the user's own serves. ConfigError."""
     client, serves = raw.get("client"), raw.get("serves")
     if set(raw) != set(CLIENT):
@@ -149,10 +156,10 @@ def _of_client(raw: Mapping[str, Any], *, where: str) -> dict[str, OpTable]:
     if not isinstance(client, str) or not _CLIENT.fullmatch(client):
         raise ConfigError(f"{client!r} is no class in a Python file", where=where, next_step='write "client.py:Client"')
     if not isinstance(serves, list) or not serves:
-        raise ConfigError("serves must list operations", where=where, next_step=f"known: {', '.join(OPS)}")
+        raise ConfigError("serves must list operations", where=where, next_step=f"known: {', '.join(names)}")
     for name in serves:
-        if name not in OPS:
-            raise placed(unknown_name("operation", str(name), OPS), f"{where} serves")
+        if name not in names:
+            raise placed(unknown_name("operation", str(name), names), f"{where} serves")
     return {name: OpTable(client=client) for name in serves}
 
 

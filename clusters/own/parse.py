@@ -18,7 +18,7 @@ from dethrone.clusters.agent.host.confinement import CAPABILITIES
 from dethrone.clusters.own.go_programs import check_sources
 from dethrone.clusters.own.headers import check_carried
 from dethrone.clusters.own.maven_jars import check_coordinates
-from dethrone.clusters.own.operations import operations, port_of
+from dethrone.clusters.own.operations import MEMBERSHIP, operations, port_of
 from dethrone.clusters.own.processes import check_logs, starting
 from dethrone.clusters.own.python_packages import check_requirements, wanted
 from dethrone.clusters.own.spec import (
@@ -42,7 +42,10 @@ from dethrone.harness.core.registry import unknown_name
 from dethrone.harness.core.watches import check_pattern
 from dethrone.harness.core.zones import check_label
 
-TABLES = ("system", "node", "process", "setup", "probe", "log", "trace", "ops", "promise", "knobs", "versions")
+TABLES = (
+    *("system", "node", "process", "setup", "probe", "log", "trace", "ops", "membership", "promise", "knobs"),
+    "versions",
+)
 PLACES = ("run_dir", "data_dir", "log_dir")
 """Directories of a node on its host."""
 NODE_WORDS = ("name", "number", "address", "members", "others", "first", "incarnation", "seed", "python", *PLACES)
@@ -129,6 +132,9 @@ def _description(tables: Mapping[str, Any], *, path: str, read: Callable[[str], 
     named |= {} if probe.log is None else {"[probe] log": probe.log}
     check_logs(starts, named | ({"[log] file": log.file} if log.patterns else {}), path=path)
     ops, port = operations(tables.get("ops", {}), node, knobs, where=f"{path}: [ops]")
+    asked_of_it, its_port = operations(
+        tables.get("membership", {}), node, knobs, where=f"{path}: [membership]", names=MEMBERSHIP
+    )
     files = {place: read(name) for place, name in node.files.items()}
     for place in (place for place, file in files.items() if file.folder and place.startswith("/")):
         raise ConfigError(
@@ -146,6 +152,8 @@ def _description(tables: Mapping[str, Any], *, path: str, read: Callable[[str], 
         trace=trace,
         ops=ops,
         ops_port=port,
+        membership=asked_of_it,
+        membership_port=its_port,
         promise=promise,
         knobs=knobs,
         log=log,

@@ -116,7 +116,7 @@ def understand(f: str, op: OpTable, reply: Reply, *, node: str) -> OpOutcome:
         ):
             return OpOutcome(status="fail", error=shown, node=node)
         return unanswered(f, shown, node=node)
-    if f in {"put", "add", "append"} and isinstance(reply, int | bytes):
+    if f in {"put", "add", "append", "transfer"} and isinstance(reply, int | bytes):
         return OpOutcome(status="ok", node=node)
     if f == "cas" and (reply is None or reply in (0, 1, b"OK")):
         return OpOutcome(status="ok", value=reply in (1, b"OK"), node=node)

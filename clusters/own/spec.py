@@ -127,11 +127,11 @@ class TraceTable(Table, frozen=True, kw_only=True):
 
 
 class OpTable(Table, frozen=True, kw_only=True):
-    """One client operation, over HTTP or by a command. ``request``: ``METHOD /path body``, with ``{key}``, ``{value}``,
-    ``{old}``. ``command``: the same words and those of its node, run at the client; its ``…_pattern`` are regular
-    expressions that its output must match to mean what they are called; of ``ok_pattern`` the group ``value`` is the
-    result. ``redis``: the words of a Redis command; ``fail_pattern`` is then of an error's text. ``client``: the class
-    of the user's own whose method of the operation's name is called.
+    """One operation, over HTTP or by a command. ``request``: ``METHOD /path body``, with ``{key}``, ``{value}``,
+    ``{old}``; of a transfer with ``{target}``. ``command``: the same words and those of its node, run at the client;
+    its ``…_pattern`` are regular expressions that its output must match to mean what they are called; of ``ok_pattern``
+    the group ``value`` is the result. ``redis``: the words of a Redis command; ``fail_pattern`` is then of an error's
+    text. ``client``: the class of the user's own whose method of the operation's name is called.
 
     ``ok``: answers that mean done; ``fail``: certainly not done, ever; ``absent``: there is nothing at that key;
     ``refused``: of a cas, the register held something else. Every other answer is doubt. ``value``: where the answer
@@ -180,7 +180,8 @@ class PromiseTable(Table, frozen=True, kw_only=True):
 
 
 class Description(msgspec.Struct, frozen=True, kw_only=True):
-    """A whole file. ``ops``: name of the operation → how it is asked for, over the port named ``ops_port``.
+    """A whole file. ``ops``: name of the operation → how it is asked for, over the port named ``ops_port``;
+    ``membership``: the same of what only faults ask for.
 
     ``contents``: path on the host → bytes, ``executables``: all programs. ``folders``: path on the
     host → an archive of what is to be there.
@@ -198,6 +199,8 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
     trace: TraceTable | None
     ops: Mapping[str, OpTable]
     ops_port: str
+    membership: Mapping[str, OpTable]
+    membership_port: str
     promise: PromiseTable
     knobs: Mapping[str, str]
     log: LogTable

@@ -20,13 +20,13 @@ from typing import Any
 import msgspec
 
 from dethrone.clusters.own.answers import explain, reading
-from dethrone.clusters.own.client import OwnClient
+from dethrone.clusters.own.client import Divided, OwnClient
 from dethrone.clusters.own.client_process import ClientProcess
 from dethrone.clusters.own.headers import Carrying, carried, check_values, over
 from dethrone.clusters.own.parse import BESIDE_PORT, memory_bytes, parse
 from dethrone.clusters.own.promise import exempt, observable, promise_of, told_events
 from dethrone.clusters.own.python_packages import wheel_files
-from dethrone.clusters.own.spec import Description
+from dethrone.clusters.own.spec import Description, OpTable
 from dethrone.clusters.own.supervising import command_of, commands_in, output_of, room, supervised, understood
 from dethrone.clusters.own.table import split
 from dethrone.clusters.own.trace import event_of, read_lines
@@ -102,7 +102,8 @@ class OwnSystem:
         chosen = {**known, **settings}
         if self.versions():
             chosen[KNOB] = chosen_version(chosen[KNOB], self.versions())
-        asking: tuple[Carrying, ...] = (self._description.probe, *self._description.ops.values())
+        told = self._description
+        asking: tuple[Carrying, ...] = (told.probe, *told.ops.values(), *told.membership.values())
         check_values(asking, chosen, where=f"the knobs of {self.name}")
         return chosen
 
@@ -337,8 +338,15 @@ class OwnSystem:
 
     def client(self, nodes: Mapping[str, NodeSpec]) -> Client:
         """A new client."""
-        ops, ports = self._description.ops, self._description.node.ports
-        port = ports.get(self._description.ops_port, 0)
+        told = self._description
+        client = self._client(nodes, told.ops, told.ops_port)
+        if not told.membership:
+            return client
+        return Divided(client, self._client(nodes, told.membership, told.membership_port), told.membership)
+
+    def _client(self, nodes: Mapping[str, NodeSpec], ops: Mapping[str, OpTable], port_name: str) -> OwnClient:
+        ports = self._description.node.ports
+        port = ports.get(port_name, 0)
         own = next((op.client for op in ops.values() if op.client), "")
         process = None
         if own:
@@ -354,7 +362,7 @@ class OwnSystem:
 
     def operations(self) -> frozenset[str]:
         """The op names that its clients serve."""
-        return frozenset(self._description.ops)
+        return frozenset((*self._description.ops, *self._description.membership))
 
     # --- what it claims ---------------------------------------------------------------------------------------
 
@@ -465,10 +473,11 @@ def described(path: Path) -> OwnSystem:
 
     description = parse(text, path=str(path), read=partial(brought, path))
     _check_faults(description)
-    for file in {op.client.rpartition(":")[0] for op in description.ops.values() if op.client}:
-        if not (path.parent / file).is_file():
-            step = "paths are relative to the description"
-            raise ConfigError(f"there is no file {file}", where=f"{path}: [ops] client", next_step=step)
+    for table, ops in (("ops", description.ops), ("membership", description.membership)):
+        for file in {op.client.rpartition(":")[0] for op in ops.values() if op.client}:
+            if not (path.parent / file).is_file():
+                step = "paths are relative to the description"
+                raise ConfigError(f"there is no file {file}", where=f"{path}: [{table}] client", next_step=step)
     return OwnSystem(description)
 
 

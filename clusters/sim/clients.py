@@ -17,7 +17,7 @@ from typing import Any
 from dethrone.clusters.sim.links import Entry, Timeline
 from dethrone.clusters.sim.node import SimNode
 from dethrone.clusters.systems.framed import CONNECT_LIMIT_NS
-from dethrone.clusters.systems.operations import outcome_of, request_for, unanswered, unsent
+from dethrone.clusters.systems.operations import TRANSFERS, outcome_of, request_for, unanswered, unsent
 from dethrone.clusters.systems.records import LEADER
 from dethrone.clusters.systems.target_client import HOPS_MAX
 from dethrone.clusters.targets.client_api import NotLeader
@@ -168,7 +168,8 @@ class Clients:
         if op.done or op.attempt != attempt:
             return
         op.outcome = outcome_of(op.action.plan.f, reply, node=op.node)
-        if type(reply) is not NotLeader or reply.leader in (None, op.node) or op.hops >= HOPS_MAX:
+        stays = op.hops >= HOPS_MAX or op.action.plan.f in TRANSFERS
+        if type(reply) is not NotLeader or reply.leader in (None, op.node) or stays:
             self._finish(op, op.outcome)
             return
         op.hops += 1

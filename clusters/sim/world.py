@@ -35,12 +35,18 @@ from dethrone.harness.core.world import (
     HostSaid,
     InvokeOp,
     OpDone,
+    Request,
+    RequestDone,
     Simulable,
     StartNodes,
 )
 
 KILL_INSIDE = (1, 2)
 """How often a kill falls within the effects of a step, if one comes in time."""
+
+
+REQUESTER = -1
+"""The client that carries out what faults ask of the system; the others are numbered from 0."""
 
 
 class _Order:
@@ -125,6 +131,8 @@ class SimWorld:
         """Begin an action."""
         if isinstance(action, InvokeOp):
             self._clients.invoke(action)
+        elif isinstance(action, Request):
+            self._clients.invoke(InvokeOp(action.token, REQUESTER, action.plan, action.timeout_ns))
         elif isinstance(action, StartNodes):
             for node in self._nodes.values():
                 self._wanted[node.name] = True
@@ -189,7 +197,8 @@ class SimWorld:
             self._line.at(at, self._look, None, None)
 
     def _op_done(self, done: OpDone) -> None:
-        self._inbox.append(done)
+        asked = done.thread == REQUESTER
+        self._inbox.append(RequestDone(done.op, done.at, done.outcome) if asked else done)
         self._urgent = True
 
     def _answered(self, name: str, number: int, reply: Any) -> None:

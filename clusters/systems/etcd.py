@@ -27,7 +27,7 @@ import msgspec
 
 from dethrone.clusters.docker.labels import BIN
 from dethrone.clusters.systems.etcd_client import EtcdClient
-from dethrone.clusters.systems.operations import OPERATIONS, TRANSACTIONS
+from dethrone.clusters.systems.operations import OPERATIONS, TRANSACTIONS, TRANSFERS
 from dethrone.clusters.systems.released import Choice, Knob, Released, bad_knob, milliseconds, not_observable
 from dethrone.clusters.systems.target import check_voters
 from dethrone.harness.core.clock import MS, SECOND
@@ -96,7 +96,7 @@ class EtcdSystem(Released):
     release = (3, 4)
     recipe = "etcd"
     binary = BINARY
-    served = OPERATIONS | TRANSACTIONS | frozenset({"acquire", "release", "use"})
+    served = OPERATIONS | TRANSACTIONS | TRANSFERS | frozenset({"acquire", "release", "use"})
     channels = ("observed", "ops", "commit", "atomic")
 
     def log_patterns(self) -> Mapping[str, str]:
@@ -191,7 +191,8 @@ class EtcdSystem(Released):
 
     def client(self, nodes: Mapping[str, NodeSpec]) -> Client:
         """A new client of the JSON gateway."""
-        return EtcdClient(nodes, port=CLIENT_PORT)
+        ids = {name: member_id(spec.address) for name, spec in nodes.items()}
+        return EtcdClient(nodes, port=CLIENT_PORT, ids=ids)
 
     def promise(self, knobs: Mapping[str, str], *, profile: str, voters: int) -> Promise:
         """What its documentation claims."""

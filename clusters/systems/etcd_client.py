@@ -4,6 +4,7 @@
     add               the same
     read   key        all keys below ``list/<key>/`` in the order of their creation revisions (linearizable)
     put, get, cas     one key ``register/<key>``
+    transfer node     the member that is asked hands leadership over
     txn, acquire, release, use   see ``dethrone.clusters.systems.etcd_talks``
 
 Guarantees: one request is sent once; an error is ``fail`` only if its code says that it was refused before it was
@@ -28,8 +29,9 @@ from dethrone.harness.core import http_answer
 from dethrone.harness.core.clock import Ns
 from dethrone.harness.core.interfaces import NodeSpec, OpOutcome
 
-DEFINITE_CODES = frozenset({3, 5, 7, 8, 12, 16})
-"""Invalid argument, not found, permission, exhausted (too many requests, no space), unimplemented, unauthenticated."""
+DEFINITE_CODES = frozenset({3, 5, 7, 8, 9, 12, 16})
+"""Invalid argument, not found, permission, exhausted (too many requests, no space), precondition (it does not lead),
+unimplemented, unauthenticated."""
 
 Answer = Mapping[str, Any]
 
@@ -45,14 +47,16 @@ class Call(NamedTuple):
 class EtcdClient:
     """See ``dethrone.harness.core.interfaces.Client``."""
 
-    def __init__(self, nodes: Mapping[str, NodeSpec], *, port: int) -> None:
+    def __init__(self, nodes: Mapping[str, NodeSpec], *, port: int, ids: Mapping[str, int] | None = None) -> None:
+        """``ids``: of the members, as etcd computes them."""
+        self._ids = ids
         self._addresses = {name: spec.address for name, spec in nodes.items()}
         self._kept = KeptHttp(self._addresses, port)
 
     def invoke(self, f: str, value: Any, *, target: str, timeout_ns: Ns) -> OpOutcome:
         """Carry out one operation at the member ``target``."""
         deadline = time.monotonic_ns() + timeout_ns
-        call, talk = call_for(f, value), talk_for(f, value)
+        call, talk = call_for(f, value, self._ids), talk_for(f, value)
         if target not in self._addresses:
             return unsent(f"no node {target!r}")
         if talk is not None:
@@ -100,7 +104,7 @@ class EtcdClient:
         self._kept.close()
 
 
-def call_for(f: str, value: Any) -> Call | None:
+def call_for(f: str, value: Any, ids: Mapping[str, int] | None = None) -> Call | None:
     """The request for an operation; None if there is no such operation or its value has the wrong form."""
     match f, value:
         case "append" | "add", [str(key), int() | str() as item]:
@@ -114,6 +118,8 @@ def call_for(f: str, value: Any) -> Call | None:
             return Call("/v3/kv/range", {"key": b64(f"register/{key}")}, _first)
         case "cas", [str(key), old, new]:
             return Call("/v3/kv/txn", _swap(f"register/{key}", old, new), lambda answer: bool(answer.get("succeeded")))
+        case "transfer", str(node) if ids and node in ids:
+            return Call("/v3/maintenance/transfer-leadership", {"targetID": str(ids[node])}, lambda _: None)
         case _:
             return None
 

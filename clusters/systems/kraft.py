@@ -16,6 +16,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from dethrone.clusters.systems.operations import OPERATIONS, TRANSFERS
 from dethrone.clusters.systems.target import ANY_NUMBER, TargetSystem, check_voters, in_proportion
 from dethrone.clusters.targets.kraft.knobs import KNOBS, KraftKnobs
 from dethrone.clusters.targets.kraft.rules import LEADER
@@ -59,6 +60,7 @@ class KraftSystem(TargetSystem):
     name = "kraft"
     knob_table = KNOBS
     tells_disk = True
+    served = OPERATIONS | TRANSFERS
 
     def profiles(self) -> Mapping[str, str]:
         """The described one first."""

@@ -7,6 +7,7 @@
     add     [set, v] → None      txn  [["append", k, v], ["r", k, None] …] → the same with what was read for None
     use     [lock, token] → the token
     holder  lock → [owner, token], None: no owner      reconfigure  ["add" or "remove", node] → None
+    transfer  node → None: leadership was handed over, to it or another node
 
 Guarantees: an unanswered operation that only reads is ``fail``, as it changed nothing; an unanswered one that writes is
 ``info`` unless it was certainly never sent. Sockets are out of scope.
@@ -36,6 +37,7 @@ from dethrone.clusters.targets.client_api import (
     Release,
     Renew,
     StateRequest,
+    Transfer,
     Txn,
     Use,
 )
@@ -57,6 +59,10 @@ GUARD_OPERATIONS = frozenset({"use"})
 
 MEMBER_OPERATIONS = frozenset({"reconfigure"})
 """Of systems whose members change while they run."""
+
+
+TRANSFERS = frozenset({"transfer"})
+"""Of systems whose leader hands leadership over when it is asked to."""
 
 
 def request_for(f: str, value: Any) -> ClientRequest | InstanceRequest | StateRequest | None:
@@ -90,6 +96,8 @@ def request_for(f: str, value: Any) -> ClientRequest | InstanceRequest | StateRe
             return ChangeConfig(add=node)
         case "reconfigure", ["remove", str(node)]:
             return ChangeConfig(remove=node)
+        case "transfer", str(node):
+            return Transfer(node)
         case _:
             return None
 

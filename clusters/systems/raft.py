@@ -20,6 +20,7 @@ from dethrone.clusters.systems.operations import (
     MEMBER_OPERATIONS,
     OPERATIONS,
     TRANSACTIONS,
+    TRANSFERS,
 )
 from dethrone.clusters.systems.target import ANY_NUMBER, TargetSystem, check_voters, in_proportion
 from dethrone.clusters.targets.raft.knobs import KNOBS, RaftKnobs
@@ -64,7 +65,8 @@ class RaftSystem(TargetSystem):
 
     name = "raft"
     knob_table = KNOBS
-    served = OPERATIONS | LOCK_OPERATIONS | GUARD_OPERATIONS | MEMBER_OPERATIONS | TRANSACTIONS
+    served = OPERATIONS | LOCK_OPERATIONS | GUARD_OPERATIONS | MEMBER_OPERATIONS | TRANSACTIONS | TRANSFERS
+    enabled_by: Mapping[str, Mapping[str, str]] = {"transfer": {"transfer": "on"}}
     tells_disk = True
 
     def profiles(self) -> Mapping[str, str]:

@@ -84,6 +84,8 @@ class TargetSystem:
     tells_disk: bool = False
     """The witness reports what a new incarnation finds stored."""
     served: frozenset[str] = OPERATIONS
+    enabled_by: Mapping[str, Mapping[str, str]] = {}
+    """Operation → the knobs without which it is refused, as they must be."""
 
     # --- what differs -----------------------------------------------------------------------------------------
 
@@ -244,6 +246,10 @@ class TargetSystem:
     def operations(self) -> frozenset[str]:
         """The op names that its clients serve."""
         return self.served
+
+    def enabling(self, operation: str) -> Mapping[str, str]:
+        """See ``dethrone.harness.core.interfaces.Enabling``."""
+        return self.enabled_by.get(operation, {})
 
     def observable(self) -> tuple[str, ...]:
         """Everything that its channels show."""

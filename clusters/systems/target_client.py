@@ -1,8 +1,9 @@
 """A client of our protocol targets: framed JSON over one kept connection per node.
 
 Guarantees: one request is sent once; it goes to another node only after an answer that it certainly had no effect
-(``not_leader``, at most ``HOPS_MAX`` times); a connection on which an answer is missing is dropped, so that a late
-answer is never taken for a later request's. One client belongs to one thread.
+(``not_leader``, at most ``HOPS_MAX`` times; a transfer concerns the node that is asked, and goes to no other); a
+connection on which an answer is missing is dropped, so that a late answer is never taken for a later request's. One
+client belongs to one thread.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any
 import msgspec
 
 from dethrone.clusters.systems.framed import FramedLines, NeverSentError, NoAnswerError
-from dethrone.clusters.systems.operations import outcome_of, request_for, unanswered, unsent
+from dethrone.clusters.systems.operations import TRANSFERS, outcome_of, request_for, unanswered, unsent
 from dethrone.clusters.targets.client_api import ClientReply, ClientRequest, InstanceRequest, NotLeader, StateRequest
 from dethrone.harness.core.clock import Ns
 from dethrone.harness.core.interfaces import NodeSpec, OpOutcome
@@ -68,7 +69,7 @@ class TargetClient:
                 # The node did not understand it: certainly no effect.
                 return OpOutcome(status="fail", error=answer.error or "no reply", node=node)
             outcome = outcome_of(f, answer.reply, node=node)
-            if not isinstance(answer.reply, NotLeader) or answer.reply.leader in {None, node}:
+            if not isinstance(answer.reply, NotLeader) or answer.reply.leader in {None, node} or f in TRANSFERS:
                 return outcome
             node = answer.reply.leader or node
         return outcome

@@ -6,7 +6,7 @@ adapter computes it. Out of scope: any judgement.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
 import msgspec
@@ -149,6 +149,14 @@ class Promise(msgspec.Struct, frozen=True, kw_only=True):
             return self
         safe_under = None if self.safe_under is None else _with_alike(self.safe_under, fresh)
         return msgspec.structs.replace(self, tolerates=_with_alike(self.tolerates, fresh), safe_under=safe_under)
+
+    def doing(self, kinds: Iterable[str]) -> Promise:
+        """The same, which also bears these kinds of faults, in any number: what the system does when it is asked to."""
+        any_number: dict[str, int | None] = dict.fromkeys(kinds)
+        if not any_number:
+            return self
+        safe_under = None if self.safe_under is None else {**any_number, **self.safe_under}
+        return msgspec.structs.replace(self, tolerates={**any_number, **self.tolerates}, safe_under=safe_under)
 
     def owes(self, name: str) -> bool:
         """Whether the property is owed at all."""

@@ -46,7 +46,15 @@ class InvokeOp(msgspec.Struct, frozen=True):
     timeout_ns: Ns
 
 
-Action = StartNodes | Converge | InvokeOp
+class Request(msgspec.Struct, frozen=True):
+    """Ask the system for something that is no client's operation: a fault's (``Requesting``). Answered once."""
+
+    token: int
+    plan: OpPlan
+    timeout_ns: Ns
+
+
+Action = StartNodes | Converge | InvokeOp | Request
 
 # --- happenings -------------------------------------------------------------------------------------------------
 
@@ -56,6 +64,14 @@ class OpDone(msgspec.Struct, frozen=True):
 
     op: int
     thread: int
+    at: Ns
+    outcome: OpOutcome
+
+
+class RequestDone(msgspec.Struct, frozen=True):
+    """A request ended at ``at``."""
+
+    token: int
     at: Ns
     outcome: OpOutcome
 
@@ -121,7 +137,7 @@ class Broken(msgspec.Struct, frozen=True):
     ends: bool = True
 
 
-Happening = OpDone | Polled | ConvergeDone | Traces | HostSaid | Stalled | Stop | Broken
+Happening = OpDone | RequestDone | Polled | ConvergeDone | Traces | HostSaid | Stalled | Stop | Broken
 
 
 class World(Protocol):

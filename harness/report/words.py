@@ -16,6 +16,7 @@ from dethrone.harness.core.deaths import telling_line
 from dethrone.harness.core.duration import show_duration
 from dethrone.harness.core.history import History, per_history
 from dethrone.harness.core.hoststate import ClockSkew, HostState
+from dethrone.harness.core.interfaces import declared
 from dethrone.harness.core.shown import in_words
 from dethrone.harness.report.trigger_words import trigger_line
 
@@ -406,7 +407,15 @@ def begun_line(event: ev.FaultEvent) -> str:
     engines, zones = str(event.evidence.get("engine", "")).split(", "), event.evidence.get("zones", ())
     means = ["the nodes (messages)" if one == "node" else f"{one} (packets)" for one in engines if one]
     where = f" · zone {', '.join(map(str, zones))}" if zones else ""
+    where += _followed(event.evidence.get("answer"))
     return f"{what}{where} · by {' and '.join(means)}" if means else f"{what}{where}"
+
+
+def _followed(answer: Any) -> str:
+    """Who led after a fault had asked for it."""
+    if not isinstance(answer, Mapping) or "leader" not in answer:
+        return ""
+    return f" · {answer['leader']} led term {answer.get('term')}"
 
 
 def _fault(event: ev.FaultEvent) -> str:
@@ -421,6 +430,8 @@ def _fault(event: ev.FaultEvent) -> str:
         "healed": "healed",
         "heal_failed": "NOT healed",
     }
+    if declared(event.kind).asks:
+        words |= {"installed": "done", "indeterminate": "unknown whether it was done", "healed": "over"}
     return f"{what}: {words[event.outcome]}{why}"
 
 

@@ -16,6 +16,7 @@ from typing import Any
 
 import msgspec
 
+from dethrone.harness.core.errors import ConfigError
 from dethrone.harness.core.interfaces import ClusterView, FaultTraits
 from dethrone.harness.core.rng import Rng
 from dethrone.harness.core.schedule import PlannedFault
@@ -38,9 +39,14 @@ class FaultKind(msgspec.Struct, frozen=True, kw_only=True):
         return self.line
 
     def check(self, fault: PlannedFault, *, nodes: int) -> None:
-        """Raise ConfigError for bad parameters, a bad selector or too many victims."""
+        """Raise ConfigError for bad parameters, a bad selector, too many victims, or a hold of what ends at once."""
         check_known(self.kind, fault.params, self.params)
         check_times(fault)
+        if self.traits.lasts == "at-once" and fault.hold_ns:
+            raise ConfigError(
+                f"the fault {self.kind!r} ends at once; a hold of {fault.hold_ns} ns makes no sense",
+                next_step="set hold_ns to 0, or use kill" if self.traits.ends_process else "set hold_ns to 0",
+            )
         self.check_values(fault.params)
         selectors.check(fault.victims, nodes=nodes)
 

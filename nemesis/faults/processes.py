@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from dethrone.harness.core.clock import Ns
-from dethrone.harness.core.errors import ConfigError
 from dethrone.harness.core.hoststate import HostState, Signal, with_more
 from dethrone.harness.core.quorum import minority
 from dethrone.harness.core.rng import Rng
@@ -27,15 +26,6 @@ class ProcessFault(FaultKind, frozen=True, kw_only=True):
 
     capabilities: frozenset[str] = frozenset({"signals"})
     signal: Signal | None
-
-    def check(self, fault: PlannedFault, *, nodes: int) -> None:
-        """Raise ConfigError for any parameter, a bad selector, too many victims, or a restart that is held."""
-        FaultKind.check(self, fault, nodes=nodes)
-        if self.traits.lasts == "at-once" and fault.hold_ns:
-            raise ConfigError(
-                f"the fault {self.kind!r} ends at once; a hold of {fault.hold_ns} ns makes no sense",
-                next_step="set hold_ns to 0, or use kill",
-            )
 
     def draw(self, rng: Rng, *, nodes: int, hold_ns: Ns, knobs: Mapping[str, Any]) -> PlannedFault:
         """The leader half the time, else followers or any nodes; never more than a minority. Knob: ``victims``."""

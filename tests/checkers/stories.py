@@ -19,6 +19,8 @@ from typing import Any
 import msgspec
 import yaml
 
+from dethrone.harness.core.clock import Span
+from dethrone.harness.core.events import FaultEvent
 from tests.checkers.histories import ALL, Tale, plan, promise
 
 PANIC = ("starting", "panic: runtime error: index out of range [3]", "goroutine 1 [running]:", "exit status 2")
@@ -60,6 +62,17 @@ class Teller(Tale):
     def strikes(self, kind: str, victims: str) -> int:
         """A fault that changes no state of a host."""
         return self.fault(kind, victims, self.state)
+
+    def transfers(self, node: str, outcome: str = "installed") -> Tale:
+        """A fault asked this leader to hand over; nothing of it is left."""
+        number = self.fault("transfer", node, self.state, node, outcome)
+        if outcome == "skipped":
+            return self
+        del self.active[number]
+        over = self.events[-1].span.hi
+        ended = {"phase": "end", "span": Span(over, over), "outcome": "healed"}
+        self.add(FaultEvent, fault=number, step=0, kind="transfer", victims=(node,), **ended)
+        return self
 
     def asked(self, times: int) -> Tale:
         """So many processes append, and are not answered."""

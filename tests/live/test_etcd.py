@@ -49,6 +49,17 @@ def test_etcd_of_which_one_member_is_restarted_with_force_new_cluster_does_not_p
     assert failing & {"one-leader-per-term", "acknowledged-survives", "leader-has-majority", "step-down-without-quorum"}
 
 
+@pytest.mark.nightly("a minute of waiting for steps; leadership of local raft is moved in make test")
+@pytest.mark.parametrize("release", ["etcd", "etcd-3.5", "etcd-3.7"])
+def test_every_release_hands_leadership_over_when_it_is_asked_to(tmp_path, state, release):
+    words = (release, "--nodes", "3", "--faults", "transfer", "--nemesis-interval", "11s", "--time-limit", "30s")
+    result, _ = run(tmp_path, state, *words, "--seed", "1")
+    assert result["trouble"] == []
+    assert result["verdict"] != "fail"
+    found = [event for event in read_history(tmp_path / "run" / "history").of(FaultEvent) if event.phase == "begin"]
+    assert "installed" in {event.outcome for event in found}, [event.why for event in found]
+
+
 @pytest.mark.nightly("an image of its own; other tests skew static Go programs without one")
 def test_the_clocks_of_a_static_go_binary_are_skewed_without_harm(tmp_path, state):
     words = ("etcd-3.7", "--nodes", "3", "--faults", "clock,kill", "--nemesis-interval", "4s", "--time-limit", "20s")

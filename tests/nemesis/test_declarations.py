@@ -13,8 +13,8 @@ from dethrone.harness.core.interfaces.faults import UNDECLARED
 
 ROOT = Path(__file__).resolve().parents[2]
 KINDS = tuple(registry.names(registry.FAULTS))
-TELLING = set(KINDS) - {"clock", "cpu", "descriptors", "disk", "link", "memory", "stop"}
-"""Those whose names mean nothing else: parts of a host's state and phases of a run share the others."""
+TELLING = set(KINDS) - {"clock", "cpu", "descriptors", "disk", "link", "memory", "stop", "transfer"}
+"""Those whose names mean nothing else: parts of a host's state, phases of a run and operations share the others."""
 CHOICES = (
     "clusters/own/system.py",
     "clusters/ssh/hosts.py",
@@ -31,7 +31,7 @@ CHOICES = (
 def test_each_kind_declares_itself(kind):
     traits = declared(kind)
     assert traits != UNDECLARED
-    assert traits.touches
+    assert bool(traits.touches) != bool(traits.asks)
     assert traits == registry.load(registry.FAULTS, kind).traits
 
 

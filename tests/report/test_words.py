@@ -155,3 +155,29 @@ def test_a_malformed_trace_line_is_told_with_what_is_wrong_with_it():
 def test_every_kind_of_noise_is_a_sentence(kind, host, said):
     event = ev.Noise(seq=0, t=0, span=Span(0, 2 * 10**9), host=host, kind=kind, value_ns=70_000_000)
     assert words.sentence(event) == said
+
+
+@pytest.mark.parametrize(
+    ("outcome", "phase", "answer", "said"),
+    [
+        ("installed", "begin", {"status": "ok", "leader": "n2", "term": 5}, " · n2 led term 5: done"),
+        ("indeterminate", "begin", {"status": "info"}, ": unknown whether it was done"),
+        ("healed", "end", {}, ": over"),
+        ("installed", "begin", "no mapping", ": done"),
+    ],
+)
+def test_a_request_of_a_fault_is_done_and_says_who_led_then(outcome, phase, answer, said):
+    event = ev.FaultEvent(
+        seq=1,
+        t=2,
+        fault=0,
+        step=0,
+        kind="transfer",
+        phase=phase,
+        span=Span(1, 2),
+        victims=("n1",),
+        params={"to": "node:n2"},
+        outcome=outcome,
+        evidence={"answer": answer},
+    )
+    assert words.sentence(event) == f"transfer of n1 · to node:n2{said}"

@@ -105,6 +105,12 @@ class Client:
             place = answer["message"]["seq"]
             found.append(json.loads(base64.b64decode(answer["message"]["data"])))
 
+    def transfer(self, node: str, target: str) -> None:
+        """The leader of the stream steps down in favour of another server."""
+        answer = self._request(node, f"$JS.API.STREAM.LEADER.STEPDOWN.{STREAM}", {"placement": {"preferred": target}})
+        if not answer.get("success"):
+            raise ValueError(answer.get("error", answer))
+
     def _request(self, node: str, subject: str, asked: Any) -> dict[str, Any]:
         if node not in self._open:
             try:

@@ -20,7 +20,6 @@ from dethrone.clusters.targets.client_api import (
     Put,
     Refused,
     Transfer,
-    Unknown,
 )
 from dethrone.clusters.targets.kraft.leader import on_linger_timer
 from dethrone.clusters.targets.kraft.node import LINGER, Node
@@ -58,7 +57,8 @@ def on_request(n: Node, request: int, body: ClientRequest) -> None:
 
 
 def _resign(n: Node, request: int, body: Transfer) -> None:
-    """The application asks the leader to resign; the voters elect its successor, the most advanced first."""
+    """The application asks the leader to resign, which is done at once; the most advanced voter is the first to stand
+    for its place."""
     if body.target and n.ids.get(body.target) not in n.others:
         n.reply(request, Refused(f"{body.target} is not another voter"))
         return
@@ -66,4 +66,4 @@ def _resign(n: Node, request: int, body: Transfer) -> None:
         n.reply(request, Refused("there is no other voter"))
         return
     become_resigned(n, "resign_requested")
-    n.reply(request, Unknown("resigned; the most advanced voter is the first to campaign"))
+    n.reply(request, Ok())

@@ -190,7 +190,8 @@ class Node(KitNode):
         self.out.append(SetTimer(TRANSFER, None))
         done = handover.sent and why == "higher_term"
         self.note("transfer", {"phase": "done" if done else "aborted", "target": handover.target, "why": why})
-        self.reply(handover.id, Unknown("stepped down; the target was asked to campaign") if done else Failed(why))
+        asked = Unknown("stepped down; the target was asked to campaign")
+        self.reply(handover.id, asked if handover.sent else Failed(why))
 
     # --- the election deadline ------------------------------------------------------------------------------------
 

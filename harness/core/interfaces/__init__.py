@@ -37,6 +37,7 @@ from dethrone.harness.core.interfaces.nemesis import (
     Thorough,
     Zoning,
 )
+from dethrone.harness.core.interfaces.requests import Requesting
 from dethrone.harness.core.interfaces.system import (
     IN_A_CONTAINER,
     Client,
@@ -45,6 +46,7 @@ from dethrone.harness.core.interfaces.system import (
     Contrast,
     Described,
     Electorate,
+    Enabling,
     LineFormat,
     Logged,
     Malformed,
@@ -93,6 +95,7 @@ __all__ = [
     "DeploySpec",
     "Described",
     "Electorate",
+    "Enabling",
     "Enumerating",
     "Evidence",
     "Fault",
@@ -121,6 +124,7 @@ __all__ = [
     "Probing",
     "Profiled",
     "Reading",
+    "Requesting",
     "Rerunnable",
     "RunDefaults",
     "Scalable",

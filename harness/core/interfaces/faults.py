@@ -68,7 +68,9 @@ class FaultTraits(msgspec.Struct, frozen=True, kw_only=True):
     ``owes``: what a schedule with this kind must show; ``shows``: what a fault of it shows besides. ``borne_as``: a
     promise that does not name this kind bears it, in the smallest of their numbers, if it bears all of these; none:
     only a promise that names the kind bears it. ``touches``: the parts of a host's state that it changes, which owners
-    of machines may refuse. ``nodes_min``: the smallest cluster that it makes sense in.
+    of machines may refuse. ``nodes_min``: the smallest cluster that it makes sense in. ``asks``: the operation that it
+    asks the system for (``Requesting``) instead of doing something to hosts; every promise bears what the system does
+    at its own users' request.
     """
 
     harms: Literal["process", "network", "clock", "disk", "host"] = "host"
@@ -83,6 +85,7 @@ class FaultTraits(msgspec.Struct, frozen=True, kw_only=True):
     borne_as: tuple[str, ...] = ()
     touches: frozenset[Part] = frozenset()
     nodes_min: int = 1
+    asks: str = ""
 
     @property
     def showing(self) -> tuple[Shown, ...]:

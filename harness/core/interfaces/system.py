@@ -349,6 +349,14 @@ class Scalable(Protocol):
 
 
 @runtime_checkable
+class Enabling(Protocol):
+    """A system that can do some of what faults ask of it (``FaultTraits.asks``) only under knobs which are off."""
+
+    def enabling(self, operation: str) -> Mapping[str, str]:
+        """The knobs that are set, unless the user sets them, where a fault that asks for this is wanted."""
+
+
+@runtime_checkable
 class OfThisMachine(Protocol):
     """A system whose program may lie anywhere on this machine."""
 

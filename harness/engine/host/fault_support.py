@@ -14,7 +14,7 @@ import msgspec
 
 from dethrone.harness.core import registry
 from dethrone.harness.core.errors import ConfigError, HarnessError
-from dethrone.harness.core.interfaces import Available, Backend, Fault, No, Probing, Yes
+from dethrone.harness.core.interfaces import Available, Backend, Fault, No, Probing, Yes, traits_of
 from dethrone.harness.core.world import VirtualBackend
 
 State = Literal["live", "simulated", "not here"]
@@ -74,6 +74,8 @@ def support(fault: Fault, able: Mapping[str, Available], *, virtual: bool, lent:
     if virtual:
         lacking = sorted(need for need in fault.needs() if not isinstance(able.get(need), Yes))
         return ("not here", "", f"not simulated: {', '.join(lacking)}") if lacking else ("simulated", "", "")
+    if traits_of(fault).asks:
+        return "live", "the system itself", "where clients can ask it"
     means: list[str] = []
     limits: list[str] = ["where the owner of the hosts permits it"] if lent else []
     for need in sorted(fault.needs()):

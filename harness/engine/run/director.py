@@ -26,6 +26,7 @@ from dethrone.harness.core.schedule import RealisedSchedule, Step
 from dethrone.harness.engine.run.client_operations import ClientOperations
 from dethrone.harness.engine.run.cluster_view import ViewKeeper
 from dethrone.harness.engine.run.continuation import Assess, Continuation, next_step
+from dethrone.harness.engine.run.fault_requests import FaultRequests
 from dethrone.harness.engine.run.host_convergence import HostConvergence
 from dethrone.harness.engine.run.host_noise import HostNoise
 from dethrone.harness.engine.run.listener import LiveView
@@ -74,12 +75,18 @@ class Director:
             zones=self.plan.zones or {},
             versions=self.plan.versions or (),
         )
+        self._requests = FaultRequests(
+            self.keeper.readings,
+            timeout_ns=self.plan.workload.op_timeout_ns,
+            bound_ns=self.plan.promise.leader_bound_ns,
+        )
         self._nemesis = NemesisDriver(
             draft.plan.schedule,
             faults=draft.faults,
             nodes=nodes,
             rng=rng.stream("victims"),
             health_bound_ns=health_bound(draft.plan),
+            requests=self._requests,
             conditions=draft.conditions,
             traced="traced" in draft.plan.observable,
         )
@@ -111,6 +118,7 @@ class Director:
             w.HostSaid: self._host_said,
             w.Traces: self._traces.simulated,
             w.ConvergeDone: self._answered,
+            w.RequestDone: self._request_done,
             w.Stalled: self._stalled,
             w.Stop: self._stop,
             w.Broken: self._broken,
@@ -258,6 +266,9 @@ class Director:
             self._trouble(now, "not-healed", f"hosts not healed: {failed or missing}")
         self._enter_after_heal(now)
 
+    def _request_done(self, _now: Ns, done: w.RequestDone) -> None:
+        self._nemesis.answered(done)
+
     def _only_dead(self, host: str, found: Evidence) -> bool:
         """Whether nothing is wrong with this host but that its node dies by itself: a verdict, not harness trouble."""
         process = found.detail.get("process")
@@ -373,6 +384,8 @@ class Director:
                 self._write(Mark, now, name="step", data={"step": note.step, "phase": note.phase})
             else:
                 self._settled(now, note)
+        for request in self._requests.to_send():
+            self._outbox.act(request)
         if wanted is not None:
             self._hosts.ask(now, "nemesis", wanted.before, wanted.wants)
 

@@ -1,8 +1,8 @@
 """The live world: real hosts behind the ``World`` interface, with threads for everything that blocks.
 
-One thread per client process, one poller, one worker that converges hosts (one transaction after another), reader
-threads of the agents; one queue back. Guarantees: ``submit`` never blocks; every thread ends at ``close``. Decisions
-and files are out of scope.
+One thread per client process, one for what faults ask of the system, one poller, one worker that converges hosts (one
+transaction after another), reader threads of the agents; one queue back. Guarantees: ``submit`` never blocks; every
+thread ends at ``close``. Decisions and files are out of scope.
 """
 
 from __future__ import annotations
@@ -61,6 +61,8 @@ class LiveWorld:
         self._orders: queue.SimpleQueue[w.Converge | w.StartNodes | None] = queue.SimpleQueue()
         self._host_worker = threading.Thread(target=self._work_hosts, name="hosts", daemon=True)
         self._host_worker.start()
+        self._requests: queue.SimpleQueue[w.Request | None] = queue.SimpleQueue()
+        self._requester: threading.Thread | None = None
         self._work: list[queue.SimpleQueue[w.InvokeOp | None]] = [queue.SimpleQueue() for _ in range(processes)]
         self._clients = [
             threading.Thread(target=self._serve_client, args=(work,), name=f"client-{number}", daemon=True)
@@ -77,6 +79,11 @@ class LiveWorld:
         """Hand an action to the thread that can block on it."""
         if type(action) is w.InvokeOp:
             self._work[action.thread].put(action)
+        elif type(action) is w.Request:
+            if self._requester is None:
+                self._requester = threading.Thread(target=self._serve_requests, name="requests", daemon=True)
+                self._requester.start()
+            self._requests.put(action)
         elif isinstance(action, w.Converge | w.StartNodes):
             self._orders.put(action)
             if type(action) is w.StartNodes and not self._polling:
@@ -103,10 +110,11 @@ class LiveWorld:
         for work in self._work:
             work.put(None)
         self._orders.put(None)
+        self._requests.put(None)
         if self._polling:
             self._poller.stop()
         deadline = time.monotonic() + 10
-        for thread in [*self._clients, self._host_worker]:
+        for thread in [*self._clients, self._host_worker, *filter(None, [self._requester])]:
             thread.join(timeout=max(0.1, deadline - time.monotonic()))
 
     def _put_unnumbered(self, happening: w.Happening) -> None:
@@ -122,13 +130,15 @@ class LiveWorld:
         client: Client = self._system.client(self._nodes)
         put, now = self._inbox.put, self.now
         while (order := work.get()) is not None:
-            try:
-                outcome = client.invoke(
-                    order.plan.f, order.plan.value, target=order.plan.target, timeout_ns=order.timeout_ns
-                )
-            except Exception as error:  # noqa: BLE001 - a client's bug must neither lose the op nor stop the run
-                outcome = OpOutcome(status="info", error=f"client raised {type(error).__name__}: {error}")
-            put(w.OpDone(order.op, order.thread, now(), within_limits(outcome)))
+            outcome = _asked(client, order)
+            put(w.OpDone(order.op, order.thread, now(), outcome))
+        client.close()
+
+    def _serve_requests(self) -> None:
+        client: Client = self._system.client(self._nodes)
+        while (order := self._requests.get()) is not None:
+            outcome = _asked(client, order)
+            self._inbox.put(w.RequestDone(order.token, self.now(), outcome))
         client.close()
 
     def _work_hosts(self) -> None:
@@ -166,6 +176,14 @@ class LiveWorld:
             if healed:
                 out[name] = dict(self._hosts[name].reset_flows(healed))
         return out
+
+
+def _asked(client: Client, order: w.InvokeOp | w.Request) -> OpOutcome:
+    try:
+        outcome = client.invoke(order.plan.f, order.plan.value, target=order.plan.target, timeout_ns=order.timeout_ns)
+    except Exception as error:  # noqa: BLE001 - a client's bug must neither lose the op nor stop the run
+        outcome = OpOutcome(status="info", error=f"client raised {type(error).__name__}: {error}")
+    return within_limits(outcome)
 
 
 def within_limits(outcome: OpOutcome) -> OpOutcome:

@@ -17,7 +17,7 @@ import msgspec
 from dethrone.harness.core.clock import Ns, Span
 from dethrone.harness.core.duration import show_duration
 from dethrone.harness.core.hoststate import HostState, healthy_cluster
-from dethrone.harness.core.interfaces import ClusterView, Condition, Evidence, Fault, Occurrence
+from dethrone.harness.core.interfaces import ClusterView, Condition, Evidence, Fault, Occurrence, Requesting
 from dethrone.harness.core.rng import Rng
 from dethrone.harness.core.schedule import (
     AfterFault,
@@ -30,9 +30,12 @@ from dethrone.harness.core.schedule import (
     Step,
     StepBegin,
 )
+from dethrone.harness.core.world import RequestDone
 from dethrone.harness.engine.run.armed_triggers import ArmedTriggers, Hit, Key
 from dethrone.harness.engine.run.cluster_view import changed
+from dethrone.harness.engine.run.fault_requests import FaultRequests
 from dethrone.harness.engine.run.realised_faults import Active, RealisedFaults, Settled, hit_record
+from dethrone.harness.engine.run.waiting_faults import Waiting, begin_due, due
 
 HEAL_TRIES = 4
 
@@ -51,17 +54,6 @@ class StepMark(msgspec.Struct, frozen=True):
     phase: Literal["begin", "missed", "healed", "healthy", "not-healthy"]
 
 
-class _Waiting:
-    """A planned fault of the step under way that has not begun. ``hit``: what triggered it."""
-
-    __slots__ = ("due", "hit", "planned")
-
-    def __init__(self, planned: PlannedFault, due: Ns, hit: Hit | None) -> None:
-        self.planned = planned
-        self.due = due
-        self.hit = hit
-
-
 class NemesisDriver:
     """One run of one schedule. Call ``step`` with each new moment; call ``settled`` when a convergence was answered.
 
@@ -77,6 +69,7 @@ class NemesisDriver:
         nodes: tuple[str, ...],
         rng: Rng,
         health_bound_ns: Ns,
+        requests: FaultRequests,
         conditions: Mapping[str, Condition] | None = None,
         traced: bool = True,
     ) -> None:
@@ -85,12 +78,13 @@ class NemesisDriver:
         self._nodes = nodes
         self._rng = rng
         self._health_bound_ns = health_bound_ns
+        self._requests = requests
         self._step = -1
         self._phase: Literal["awaited", "faults", "health", "gap", "done"] = "gap"
         self._phase_since: Ns = 0
         self._gap_until: Ns = 0
         self.triggers = self._triggers = ArmedTriggers(conditions or {}, traced=traced)
-        self._pending: list[_Waiting] = []
+        self._pending: list[Waiting] = []
         self._dormant: list[PlannedFault] = []
         """Faults of the step that wait for another one to be in force."""
         self._step_hit: Hit | None = None
@@ -120,7 +114,7 @@ class NemesisDriver:
     @property
     def active(self) -> tuple[RealisedFault, ...]:
         """Faults in force now."""
-        return tuple(active.realised for active in self._active)
+        return tuple(active.realised for active in (*self._active, *self._requests.pending))
 
     @property
     def finished(self) -> bool:
@@ -141,7 +135,7 @@ class NemesisDriver:
         """Whether ``step`` would do nothing now, for every view: asked first, as a view costs more."""
         if self._waiting is not None or self._phase == "done":
             return True
-        if self._touched or self._phase == "health":
+        if self._touched or self._phase == "health" or self._requests.pending:
             return False
         due = self._wake if self._wake_known else self.wake_at()
         return due is not None and now < due
@@ -184,9 +178,15 @@ class NemesisDriver:
             if concerned and sentence not in active.lapsed:
                 active.lapsed.append(sentence)
 
+    def answered(self, done: RequestDone) -> None:
+        """The system answered a fault's request, or did not in time."""
+        self._requests.answered(done)
+        self._touch()
+
     def close(self, span: Span, *, healed: bool) -> list[Settled]:
         """The run ends: every host was converged to healthy (or not) outside the schedule; settle what was in force."""
         out = [self._realised.cut_short(active, span, healed=healed) for active in self._active]
+        out += [one for _, settled in self._requests.give_up(span.hi, self._realised) for one in settled]
         self._active.clear()
         self._phase = "done"
         self._wake_known = False
@@ -209,9 +209,7 @@ class NemesisDriver:
         if self._phase == "gap":
             return self._gap_until
         moments = [waiting.due for waiting in self._pending]
-        deadline = self._triggers.deadline()
-        if deadline is not None:
-            moments.append(deadline)
+        moments += [at for at in (self._triggers.deadline(), self._requests.deadline()) if at is not None]
         moments += [active.end_due for active in self._active if active.end_due is not None]
         if self._phase == "health":
             moments.append(self._phase_since + self._health_bound_ns)
@@ -263,7 +261,7 @@ class NemesisDriver:
                 continue
             planned = self._schedule.steps[self._step].faults[number] if purpose == "begin" else None
             if planned is not None:
-                self._pending.append(_Waiting(planned, _due(hit, planned.delay_ns, now), hit))
+                self._pending.append(Waiting(planned, due(hit, planned.delay_ns, now), hit))
                 continue
             for active in self._active:
                 if active.realised.fault == number:
@@ -298,6 +296,12 @@ class NemesisDriver:
             return None, True
         for key, trigger in self._triggers.expire(now):
             self._missed(key, trigger, now, notes)
+        for active, settled in self._requests.settle(now, self._realised):
+            notes += settled
+            if settled[0].outcome == "skipped":
+                self._skip_waiting_for(active.planned, now, notes)
+            else:
+                self._in_force(active, settled[0].span.hi)
         struck = next((w for w in self._pending if w.hit is not None and w.due <= now), None)
         if struck is not None:  # what an event triggered has no time to lose
             self._pending.remove(struck)
@@ -305,13 +309,14 @@ class NemesisDriver:
         ended = min((a for a in self._active if a.end_due is not None and a.end_due <= now), key=_end_due, default=None)
         if ended is not None:
             return self._want("end", ended, [a for a in self._active if a is not ended]), True
-        ready = min((w for w in self._pending if w.due <= now), key=_begin_due, default=None)
+        ready = min((w for w in self._pending if w.due <= now), key=begin_due, default=None)
         if ready is not None:
             self._pending.remove(ready)
             return self._begin(ready, now, view, notes), True
         if self._phase == "awaited" and not self._cancelled:
             return None, False
-        if not self._pending and not self._active and not self._dormant and not self._triggers.holds("begin"):
+        open_faults = self._pending or self._active or self._dormant or self._requests.pending
+        if not open_faults and not self._triggers.holds("begin"):
             notes.append(StepMark(self._step, "healed"))
             self._triggers.clear()
             self._phase = "health"
@@ -344,7 +349,7 @@ class NemesisDriver:
             elif isinstance(planned.when, OnEvent):
                 self._triggers.arm(("begin", number), planned.when, now, view)
             else:
-                self._pending.append(_Waiting(planned, now + planned.delay_ns, None))
+                self._pending.append(Waiting(planned, now + planned.delay_ns, None))
 
     def _wake_dormant(self, name: str, now: Ns) -> None:
         """The fault of this name is in force: what waited for it is due, or armed."""
@@ -352,7 +357,7 @@ class NemesisDriver:
         for planned in woken:
             self._dormant.remove(planned)
             if isinstance(planned.when, AfterFault):
-                self._pending.append(_Waiting(planned, now + planned.delay_ns, None))
+                self._pending.append(Waiting(planned, now + planned.delay_ns, None))
             elif isinstance(planned.when, OnEvent):
                 number = self._schedule.steps[self._step].faults.index(planned)
                 self._triggers.arm(("begin", number), planned.when, now, self._view)
@@ -372,7 +377,7 @@ class NemesisDriver:
         else:
             self._realised.end_missed(number, missed, self._active)
 
-    def _begin(self, ready: _Waiting, now: Ns, view: ClusterView, notes: list[StepMark | Settled]) -> Wanted | None:
+    def _begin(self, ready: Waiting, now: Ns, view: ClusterView, notes: list[StepMark | Settled]) -> Wanted | None:
         planned, hit = ready.planned, ready.hit or self._step_hit
         trigger = hit_record(hit if ready.hit is not None or isinstance(planned.when, StepBegin) else None, None)
         kind = self._faults[planned.kind]
@@ -393,6 +398,9 @@ class NemesisDriver:
             zones=view.zones,
         )
         active = Active(realised, planned, hit if trigger is not None else None)
+        if isinstance(kind, Requesting):
+            self._requests.begin(active, kind, now, view)
+            return None
         wanted = self._want("begin", active, [*self._active, active])
         if wanted is None:
             self._realised.withdraw()
@@ -412,6 +420,9 @@ class NemesisDriver:
         trigger: RealisedTrigger | None = None,
     ) -> None:
         notes.append(self._realised.skipped(planned, now, step=self._step, why=why, victims=victims, trigger=trigger))
+        self._skip_waiting_for(planned, now, notes)
+
+    def _skip_waiting_for(self, planned: PlannedFault, now: Ns, notes: list[StepMark | Settled]) -> None:
         for other in [one for one in self._dormant if planned.name and one.needs_fault == planned.name]:
             self._dormant.remove(other)
             missed = (
@@ -441,13 +452,18 @@ class NemesisDriver:
         active.end_due = 0 if self._cancelled else span.hi + planned.hold_ns
         self._active.append(active)
         self._state = after
-        if planned.name:
-            self._hit[planned.name] = realised.victims
-        if not self._cancelled:
-            self._wake_dormant(planned.name, span.hi)
-            if planned.until is not None:
-                self._triggers.arm(("until", realised.fault), planned.until, span.hi, self._view)
+        self._in_force(active, span.hi)
+        if not self._cancelled and planned.until is not None:
+            self._triggers.arm(("until", realised.fault), planned.until, span.hi, self._view)
         return settled
+
+    def _in_force(self, active: Active, now: Ns) -> None:
+        """What waited for this fault may begin."""
+        name = active.planned.name
+        if name:
+            self._hit[name] = active.realised.victims
+        if not self._cancelled:
+            self._wake_dormant(name, now)
 
     def _ended(
         self, active: Active, after: Mapping[str, HostState], span: Span, failed: list[str], details: Mapping[str, Any]
@@ -462,15 +478,6 @@ class NemesisDriver:
         self._state = after
         self._triggers.disarm(("until", active.realised.fault))
         return [self._realised.ended(active, span, failed, details)]
-
-
-def _due(hit: Hit, delay_ns: Ns, now: Ns) -> Ns:
-    """A fault without a delay is due at once; a delay counts from the event, not from when it was seen."""
-    return max(now, hit.occurrence.span.lo + delay_ns) if delay_ns else now
-
-
-def _begin_due(waiting: _Waiting) -> Ns:
-    return waiting.due
 
 
 def _end_due(active: Active) -> Ns:

@@ -45,25 +45,25 @@ from dethrone.harness.core.plausible import wrong_counts, wrong_times
 from dethrone.harness.core.promise import Promise
 from dethrone.harness.core.rng import Rng
 from dethrone.harness.core.schedule import Schedule
-from dethrone.harness.core.schedule_text import read_schedule
 from dethrone.harness.core.timescale import SCALE_MAX, longer, longer_promise, schedule_at, show_scale
 from dethrone.harness.core.watches import Watch
 from dethrone.harness.core.world import VirtualBackend
 from dethrone.harness.core.zones import check_zones, zones_in_order
+from dethrone.harness.engine.run.asked_of_system import enabling_knobs, refuse_unserved
 from dethrone.harness.engine.run.code_names import settled
 from dethrone.harness.engine.run.continuation import Continuation, Continue
 from dethrone.harness.engine.run.options import RunOptions
-from dethrone.harness.engine.run.scenario_lookup import find
 from dethrone.harness.engine.run.schedule_draw import Hat, draw_each_kind
 from dethrone.harness.engine.run.version_check import (
     check_versions,
     first_version,
     possible_first,
     refuse_change,
-    refuse_scenario,
+    refuse_changes,
     versions_of,
 )
 from dethrone.harness.engine.run.watching import logged_channels, watches_for
+from dethrone.harness.engine.run.written_schedules import check_schedule, written_schedule
 
 OBSERVE_INTERVAL_NS = 80 * MS
 OBSERVE_INTERVAL_VIRTUAL_NS = 100 * MS
@@ -113,28 +113,33 @@ def draft(options: RunOptions, *, seed: int) -> Draft:
     profile = _profile(system, options.profile)
     defaults = system.profile_defaults(profile) if isinstance(system, Profiled) else system.defaults()
     asked, backend_settings = _settings(options.settings, system, backend)
-    refuse_scenario(system, options.scenario)
-    knobs = system.knobs({**defaults.settings, **asked}, profile=profile, variant=options.variant)
+    written = written_schedule(options, seed=seed)
+    refuse_changes(system, written)
+    usual = defaults.faults if written is None else ()  # who wrote what happens needs nothing else to be possible
+    wanted = _kinds_played(options) or (options.faults if options.faults is not None else usual)
+    enabling = enabling_knobs(system, wanted if written is None else (*wanted, *written.kinds))
+    knobs = system.knobs({**defaults.settings, **enabling, **asked}, profile=profile, variant=options.variant)
     voters = system.voters(nodes, knobs, profile=profile) if isinstance(system, Electorate) else nodes
     promise = system.promise(knobs, profile=profile, voters=len(voters))
     limit_ns = options.time_limit_ns if options.time_limit_ns is not None else defaults.time_limit_ns
-    written = options.schedule is not None or options.scenario is not None
-    usual = () if written else defaults.faults  # who wrote what happens needs nothing else to be possible
-    wanted = _kinds_played(options) or (options.faults if options.faults is not None else usual)
     faults = {kind: _fault(system, backend, kind) for kind in wanted}
     promise = _bearing(promise, faults)
     zones = _zones(options, system, backend, nodes)
-    schedule, more = _schedule(
-        options,
-        defaults,
-        zones=zones,
-        system=system,
-        backend=backend,
-        faults=faults,
-        promise=promise,
-        outsiders=len(nodes) - len(voters),
-        limit_ns=limit_ns,
-        seed=seed,
+    schedule, more = (
+        (written, None)
+        if written is not None
+        else _drawn(
+            options,
+            defaults,
+            zones=zones,
+            system=system,
+            backend=backend,
+            faults=faults,
+            promise=promise,
+            outsiders=len(nodes) - len(voters),
+            limit_ns=limit_ns,
+            seed=seed,
+        )
     )
     check_zones(schedule, zones)
     kinds = {kind: _fault(system, backend, kind) for kind in sorted({*schedule.kinds, *faults})}
@@ -169,7 +174,7 @@ def draft(options: RunOptions, *, seed: int) -> Draft:
         data_in=options.data_in or "disk",
         secrets=system.secret_knobs() if isinstance(system, Secretive) else (),
         settings=_unusual(system, knobs, profile=profile, asked=asked),
-        evidence=evidence(schedule, promise, drawn=not written and not _kinds_played(options)),
+        evidence=evidence(schedule, promise, drawn=written is None and not _kinds_played(options)),
     )
     backend.traits.refuse(plan)
     if plan.data_in == "memory" and not backend.traits.memory_dir:
@@ -191,7 +196,8 @@ def draft(options: RunOptions, *, seed: int) -> Draft:
 
 
 def _bearing(promise: Promise, faults: Mapping[str, Fault]) -> Promise:
-    return promise.bearing({kind: traits_of(fault).borne_as for kind, fault in faults.items()})
+    bearing = promise.bearing({kind: traits_of(fault).borne_as for kind, fault in faults.items()})
+    return bearing.doing(kind for kind, fault in faults.items() if traits_of(fault).asks)
 
 
 def at_scale(drafted: Draft, scale: float) -> Draft:
@@ -322,6 +328,7 @@ def _fault(system: System, backend: Backend, kind: str) -> Fault:
             f"{system.name} has one process a node, which {kind!r} cannot choose from",
             next_step=f"write {kind.partition(':')[0]}",
         )
+    refuse_unserved(system, kind, traits_of(fault).asks)
     for suffered in (kind, *traits_of(fault).borne_as):
         support = system.fault_support(suffered)
         if isinstance(support, No):
@@ -353,7 +360,7 @@ def _remedy(kind: str, missing: Collection[str], *, elsewhere: str) -> str:
     return f"install {' and '.join(packages)} (Debian's name), or {leave_out}" if packages else leave_out
 
 
-def _schedule(
+def _drawn(
     options: RunOptions,
     defaults: RunDefaults,
     *,
@@ -366,13 +373,7 @@ def _schedule(
     limit_ns: Ns,
     seed: int,
 ) -> tuple[Schedule, Continue | None]:
-    """The schedule, and what draws more of it; None for one that a user wrote."""
-    if options.schedule is not None:
-        return load_schedule(options.schedule, nodes=options.nodes), None
-    if options.scenario is not None:
-        written = find(options.scenario).schedule
-        _check_schedule(written, nodes=options.nodes)
-        return msgspec.structs.replace(written, seed=seed), None
+    """A schedule, and what draws more of it; None where a run ends with its schedule."""
     interval_ns = options.nemesis_interval_ns
     if interval_ns is None:
         interval_ns = defaults.nemesis_interval_ns
@@ -404,7 +405,7 @@ def _schedule(
     )
     played = bool(_kinds_played(options))
     schedule = draw_each_kind(hat, demanded=bool(options.faults)) if options.conclusive and not played else hat.draw()
-    _check_schedule(schedule, nodes=options.nodes)
+    check_schedule(schedule, nodes=options.nodes)
     final = [kind for kind, fault in faults.items() if traits_of(fault).lasts == "for-good"]
     if not options.conclusive or played or final or not all(promise.bears(kind, {}) for kind in faults):
         return msgspec.structs.replace(schedule, seed=seed), None
@@ -448,23 +449,6 @@ def _conditions(schedule: Schedule) -> dict[str, Condition]:
 
 def _load_conditions(events: Collection[str]) -> dict[str, Condition]:
     return {name: registry.load(registry.TRIGGERS, name) for name in events}
-
-
-def load_schedule(path: Path, *, nodes: int) -> Schedule:
-    """A stored planned schedule, validated against the fault kinds that are installed."""
-    schedule = read_schedule(path)
-    _check_schedule(schedule, nodes=nodes)
-    return schedule
-
-
-def _check_schedule(schedule: Schedule, *, nodes: int) -> None:
-    for step in schedule.steps:
-        for fault in step.faults:
-            kind: Fault = registry.load(registry.FAULTS, fault.kind)
-            kind.check(fault, nodes=nodes)
-    for trigger in schedule.triggers:
-        condition: Condition = registry.load(registry.TRIGGERS, trigger.event)
-        condition.check(trigger, nodes=nodes)
 
 
 def _workload(

@@ -18,7 +18,7 @@ from dethrone.harness.core.schedule import PlannedFault, RealisedFault, Realised
 from dethrone.harness.engine.run.armed_triggers import Hit
 from dethrone.harness.engine.run.version_proof import REPORTED
 
-FAULT_EVIDENCE = ("name", "trigger", "engine", "zones", "versions")
+FAULT_EVIDENCE = ("name", "trigger", "engine", "zones", "versions", "answer")
 """What of ``Settled.evidence`` a history says with the fault; the rest is with the hosts."""
 
 
@@ -135,6 +135,13 @@ class RealisedFaults:
         known = {"engine": engine, "zones": active.realised.zones}
         evidence = {**_evidence(active.planned.name, hit), **details, **{key: it for key, it in known.items() if it}}
         return Settled(active.realised, "begin", outcome, span, why, evidence)
+
+    def refused(self, active: Active, now: Ns, why: str) -> Settled:
+        """The system refused what this fault asked of it: certainly nothing came of it."""
+        realised = msgspec.structs.replace(active.realised, outcome="skipped", healed=True, why=why)
+        self._replace(realised)
+        evidence = _evidence(realised.name, realised.trigger)
+        return Settled(realised, "begin", "skipped", Span(now, now), why, evidence)
 
     def end_missed(self, number: int, trigger: RealisedTrigger, active: list[Active]) -> None:
         """The event that was to end this fault did not occur in time; its hold ends it."""

@@ -13,7 +13,6 @@ from dethrone.harness.core import registry
 from dethrone.harness.core.errors import MissingCapability
 from dethrone.harness.core.interfaces import Changing, Fault, No, System, Upgradable, Yes
 from dethrone.harness.core.schedule import Schedule
-from dethrone.harness.engine.run.scenario_lookup import find
 
 
 def versions_of(system: System) -> tuple[str, ...]:
@@ -35,9 +34,9 @@ def refuse_change(system: System, fault: Fault, kind: str) -> None:
         )
 
 
-def refuse_scenario(system: System, scenario: str | None) -> None:
-    """The same for the faults of a scenario, whose settings may name a version."""
-    for kind in find(scenario).schedule.kinds if scenario is not None else ():
+def refuse_changes(system: System, written: Schedule | None) -> None:
+    """The same for the faults of a schedule that somebody wrote."""
+    for kind in written.kinds if written is not None else ():
         refuse_change(system, registry.load(registry.FAULTS, kind), kind)
 
 

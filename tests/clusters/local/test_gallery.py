@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from dethrone.clusters import gallery
+from dethrone.harness.core.events import FaultEvent
+from dethrone.harness.core.history_files import read_history
 from tests.command import dethrone
 
 pytestmark = pytest.mark.namespaces
@@ -36,3 +38,14 @@ def test_restarts_of_all_nodes_tell_the_release_that_forgets_its_term_from_the_o
     safety = {name for name, of in checkers.items() if of["kind"] == "safety" and of["verdict"] == "fail"}
     assert safety >= failing if failing else not safety, done.stderr
     assert checkers["term-never-decreases"]["evidence"]["judged"] > 100
+
+
+@pytest.mark.nightly("two Go programs are built, and elections of nats take half a minute")
+@pytest.mark.parametrize(("system", "interval", "limit"), [("hashicorp-raft", "11s", "30s"), ("nats", "30s", "60s")])
+def test_systems_that_say_how_are_asked_to_move_leadership_and_do(root, tmp_path, system, interval, limit):
+    words = ("--faults", "transfer", "--nemesis-interval", interval, "--time-limit", limit, "--seed", "1")
+    out = ("--json", "--out", tmp_path / "run")
+    done = dethrone(tmp_path / "state", "run", system, "--on", "local", "--nodes", "3", *words, *out)
+    assert json.loads(done.stdout)["verdict"] != "fail", done.stderr
+    found = [event for event in read_history(tmp_path / "run" / "history").of(FaultEvent) if event.phase == "begin"]
+    assert "installed" in {event.outcome for event in found}, [event.why for event in found]

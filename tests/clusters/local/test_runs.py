@@ -87,6 +87,35 @@ def test_links_are_shaped_on_real_hosts_and_the_history_says_by_what(state, tmp_
     assert list((state / "runs").iterdir()) == []
 
 
+MOVED = """
+[[step]]
+gap = "500ms"
+[[step.fault]]
+kind = "transfer"
+victims = "leader"
+hold = "0s"
+name = "moved"
+[[step.fault]]
+kind = "pause"
+victims = "hit-by:moved"
+when = { after = "moved" }
+hold = "300ms"
+"""
+
+
+def test_leadership_moves_between_real_processes_and_a_fault_follows_on_the_old_leader(state, tmp_path):
+    (tmp_path / "moved.toml").write_text(MOVED)
+    drawn = ["--nodes", "3", "--schedule", tmp_path / "moved.toml", "--seed", "7", "--time-limit", "8s"]
+    found, _ = told(state, *words(tmp_path, *drawn, "--data-in", "memory", "--time-scale", "1"))
+    assert found["verdict"] != "fail"
+    assert not found["trouble"], found["trouble"]
+    faults = read_history(tmp_path / "run" / "history").of(FaultEvent)
+    moved, paused = (event for event in faults if event.phase == "begin")
+    assert (moved.kind, moved.outcome, paused.outcome) == ("transfer", "installed", "installed"), moved.why
+    assert moved.params["to"] == f"node:{moved.evidence['answer']['leader']}"
+    assert paused.victims == moved.victims
+
+
 @pytest.mark.nightly("Docker's runs are killed and healed in make test")
 def test_what_a_killed_harness_left_is_healed_and_a_live_run_is_not_disturbed(state, tmp_path, three, name_at):
     process = started(state, *words(tmp_path, "--nodes", "3", "--time-limit", "60s", "--nemesis-interval", "1s"))

@@ -164,6 +164,15 @@ def test_an_append_creates_a_key_of_its_own_and_a_read_lists_them_in_order_of_cr
     assert understand("read", read, 200, b"{}", node="n1").value == []
 
 
+def test_a_transfer_names_the_member_by_its_id_and_a_member_that_does_not_lead_refuses_it():
+    call = call_for("transfer", "n2", {"n2": 0x8000000000000001})
+    assert (call.path, call.body) == ("/v3/maintenance/transfer-leadership", {"targetID": "9223372036854775809"})
+    assert understand("transfer", call, 200, b'{"header":{}}', node="n1").status == "ok"
+    refused = b'{"error":"etcdserver: not leader","code":9}'
+    assert understand("transfer", call, 400, refused, node="n1").status == "fail"
+    assert call_for("transfer", "n9", {"n2": 1}) is None
+
+
 def test_a_swap_compares_the_value_or_its_absence():
     assert call_for("cas", ["r", 1, 2]).body["compare"][0]["value"] == b64("1")
     assert call_for("cas", ["r", None, 2]).body["compare"][0]["target"] == "CREATE"

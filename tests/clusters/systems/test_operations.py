@@ -9,6 +9,7 @@ from dethrone.clusters.systems.operations import (
     GUARD_OPERATIONS,
     LOCK_OPERATIONS,
     MEMBER_OPERATIONS,
+    TRANSFERS,
     outcome_of,
     request_for,
     unanswered,
@@ -26,6 +27,7 @@ from dethrone.clusters.targets.client_api import (
     Release,
     Renew,
     StateRequest,
+    Transfer,
     Txn,
     Unknown,
     Use,
@@ -42,10 +44,11 @@ from dethrone.clusters.targets.client_api import (
         ("use", ["l0", 7], Use("l0", 7)),
         ("reconfigure", ["add", "n4"], ChangeConfig(add="n4")),
         ("reconfigure", ["remove", "n4"], ChangeConfig(remove="n4")),
+        ("transfer", "n4", Transfer("n4")),
     ],
 )
 def test_locks_and_members_have_their_requests(f, value, request_):
-    assert f in LOCK_OPERATIONS | GUARD_OPERATIONS | MEMBER_OPERATIONS
+    assert f in LOCK_OPERATIONS | GUARD_OPERATIONS | MEMBER_OPERATIONS | TRANSFERS
     assert request_for(f, value) == request_
 
 

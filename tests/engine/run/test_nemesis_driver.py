@@ -10,6 +10,7 @@ from dethrone.harness.core.hoststate import HEALTHY, healthy_cluster
 from dethrone.harness.core.interfaces import ClusterView, Evidence
 from dethrone.harness.core.rng import Rng
 from dethrone.harness.core.schedule import PlannedFault, Schedule, Step
+from dethrone.harness.engine.run.fault_requests import FaultRequests
 from dethrone.harness.engine.run.nemesis_driver import NemesisDriver, StepMark
 from dethrone.harness.engine.run.realised_faults import Settled
 
@@ -55,7 +56,12 @@ class Play:
     def __init__(self, *steps, confirm=lambda host, state: True):
         schedule = Schedule(seed=1, strategy="test", steps=steps)
         self.driver = NemesisDriver(
-            schedule, faults={"freeze": Freeze(), "cut": Cut()}, nodes=NODES, rng=Rng(1), health_bound_ns=50
+            schedule,
+            faults={"freeze": Freeze(), "cut": Cut()},
+            nodes=NODES,
+            rng=Rng(1),
+            health_bound_ns=50,
+            requests=FaultRequests({}, timeout_ns=1, bound_ns=1),
         )
         self.state = healthy_cluster(NODES)
         self.states = []

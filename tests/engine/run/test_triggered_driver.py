@@ -14,6 +14,7 @@ from dethrone.harness.core.interfaces import ClusterView, Evidence, HostNews, Tr
 from dethrone.harness.core.rng import Rng
 from dethrone.harness.core.schedule import AfterFault, OnEvent, PlannedFault, Schedule, Step
 from dethrone.harness.engine.run.director import Director
+from dethrone.harness.engine.run.fault_requests import FaultRequests
 from dethrone.harness.engine.run.nemesis_driver import NemesisDriver, StepMark
 from dethrone.harness.engine.run.trigger_figures import trigger_figures
 from dethrone.nemesis.faults import kill, partition, pause, restart
@@ -49,7 +50,14 @@ class Play:
     def __init__(self, *steps, script=(), traced=True, seed=1):
         schedule = Schedule(seed=seed, strategy="test", steps=steps)
         self.driver = NemesisDriver(
-            schedule, faults=FAULTS, nodes=NODES, rng=Rng(seed), health_bound_ns=5, conditions=CONDITIONS, traced=traced
+            schedule,
+            faults=FAULTS,
+            nodes=NODES,
+            rng=Rng(seed),
+            health_bound_ns=5,
+            requests=FaultRequests({}, timeout_ns=1, bound_ns=1),
+            conditions=CONDITIONS,
+            traced=traced,
         )
         self.state = healthy_cluster(NODES)
         self.script = list(script)

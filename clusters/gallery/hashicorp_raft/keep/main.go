@@ -270,6 +270,26 @@ func operation(answer http.ResponseWriter, ask *http.Request) {
 	}
 }
 
+// transfer hands leadership over to the member that the path names.
+func transfer(answer http.ResponseWriter, ask *http.Request) {
+	r, name := node.Load(), strings.TrimPrefix(ask.URL.Path, "/leader/")
+	for address, known := range names {
+		if known != name {
+			continue
+		}
+		err := r.LeadershipTransferToServer(raft.ServerID(name), raft.ServerAddress(address)).Error()
+		if errors.Is(err, raft.ErrNotLeader) {
+			http.Error(answer, err.Error(), http.StatusMisdirectedRequest)
+		} else if err != nil {
+			http.Error(answer, err.Error(), http.StatusInternalServerError) // the target may still campaign
+		} else {
+			reply(answer, fields{"leader": name})
+		}
+		return
+	}
+	http.Error(answer, "no such member", http.StatusConflict)
+}
+
 func reply(answer http.ResponseWriter, value any) {
 	body, err := json.Marshal(value)
 	if err != nil {
@@ -343,6 +363,7 @@ func main() {
 	http.HandleFunc("/status", status)
 	http.HandleFunc("/kv/", operation)
 	http.HandleFunc("/list/", operation)
+	http.HandleFunc("/leader/", transfer)
 	must(http.ListenAndServe(address+httpPort, nil))
 }
 
