@@ -270,10 +270,11 @@ class Observer:
             if self._read is not None or one.number != number:
                 self._answer(one, number)
                 return
-            told = node.glance()
-            if told != one.told or one.incarnation != node.incarnation:
-                self._answer(one, number)
-                return
+            if node.stirred:
+                if node.glance() != one.told or one.incarnation != node.incarnation:
+                    self._answer(one, number)
+                    return
+                node.stirred = node.restless
             # Nothing is new, as most of the time: what `_answer` and `_ask` do, without the calls.
             line, delay = self._line, self._delay
             back = line.now + delay()
@@ -307,6 +308,7 @@ class Observer:
         if told is None:
             self._told(one, number, None)
             return
+        node.stirred = node.restless
         one.incarnation = node.incarnation
         role, term, leader, voted_for, log_end, commit = one.told = told
         common = Reading(

@@ -77,6 +77,7 @@ class Link:
         "quality",
         "refused",
         "src",
+        "to",
         "up",
         "waiting",
     )
@@ -85,6 +86,7 @@ class Link:
         self.src = src
         self.dst = dst
         self.name = src.name
+        self.to = dst.name
         self.arrive = dst.arrive
         self.cut = False
         self.cut_at: Ns = 0

@@ -169,7 +169,7 @@ class SimWorld:
     # --- what nodes and clients report ----------------------------------------------------------------------------
 
     def _tell(self, happening: Happening) -> None:
-        """An agent reports something: a little later, and behind all earlier reports."""
+        """An agent reports something, a little later."""
         self._hand_over(self._line.now + self._trace_delay(), happening)
 
     def _look(self, _one: None, _two: None) -> None:
