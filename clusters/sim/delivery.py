@@ -2,15 +2,15 @@
 
 Guarantees: effects are carried out in the order and behind the barriers of `dethrone.harness.core.machine`, by the same
 code as in the real shell; a kill may fall behind every prefix of the effects of a step; a frozen process loses nothing
-that arrives; a message that passes an open link without a quality takes one entry of the event heap and no further
+that arrives; a message that passes an open link without a quality takes one entry of the agenda and no further
 call. Out of scope: links that are cut, or have a quality (``network``), requests of clients (``clients``), and the life
 of the process (``node``).
 """
 
 from __future__ import annotations
 
+from bisect import insort
 from collections.abc import Callable, Iterable
-from heapq import heappush
 from typing import Any
 
 from dethrone.clusters.node.loop import EXIT_HALTED, HELD_MAX
@@ -291,7 +291,7 @@ class Delivering(Storing):
             at = link.last
         else:
             link.last = at
-        heappush(line.heap, (at, line.order(), link.arrive, link, body))
+        insort(line.agenda, (at, line.order(), link.arrive, link, body))
 
 
 def _never(_src: str, _body: Any, _mono: Ns, _wall: Ns) -> None:

@@ -1,4 +1,4 @@
-"""The timers of a simulated node, on its two clocks: one lazy entry of the event heap for all of them.
+"""The timers of a simulated node, on its two clocks: one lazy entry of the agenda for all of them.
 
 Guarantees: as ``dethrone.clusters.node.timers``: a timer is due only when its own clock shows its moment, the one that
 is longest due comes first, one that was replaced or cancelled never fires; a stepped wall clock is noticed at the next
@@ -7,9 +7,9 @@ look, at most ``WALL_LOOK_NS`` later. Out of scope: what a due timer does.
 
 from __future__ import annotations
 
+from bisect import insort
 from collections.abc import Callable, Iterable
 from functools import lru_cache
-from heapq import heappush
 from typing import Any
 
 from dethrone.clusters.node.timers import WALL_LOOK_NS
@@ -158,7 +158,7 @@ class Timed(Teller):
     def _arm(self, when: Ns) -> None:
         self._wake = when
         line = self._line
-        heappush(line.heap, (when if when > line.now else line.now, line.order(), self._rang, when, self.life))  # noqa: FURB136 - a call less
+        insort(line.agenda, (when if when > line.now else line.now, line.order(), self._rang, when, self.life))  # noqa: FURB136 - a call less
 
     def _rang(self, when: Ns, life: int) -> None:
         if life != self.life or when != self._wake or self.frozen:
@@ -212,7 +212,7 @@ class Timed(Teller):
             at -= mono
             if at < self._wake:
                 self._wake = at
-                heappush(line.heap, (at, line.order(), self._rang, at, self.life))
+                insort(line.agenda, (at, line.order(), self._rang, at, self.life))
             if messages:
                 self._pass(messages)
         elif self._out:
