@@ -35,6 +35,7 @@ Out of scope: what is done to the nodes.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 import msgspec
 
@@ -82,6 +83,7 @@ class Selector(msgspec.Struct, frozen=True, kw_only=True):
     names: tuple[str, ...] = ()
 
 
+@lru_cache(maxsize=256)  # for each fault that begins
 def parse(text: str) -> Selector:
     """The selector that ``text`` names; spaces serve as well as hyphens and the colon. Raises ConfigError."""
     words = text.strip().lower()

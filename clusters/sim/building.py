@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from dethrone.clusters.sim.settings import Settings
-from dethrone.harness.core.machine import Core, Target
+from dethrone.harness.core.machine import Core, Target, Witness
 from dethrone.harness.core.world import Traces
 
 
@@ -37,12 +37,12 @@ class Build:
         self.settings = settings
         self._abilities: dict[tuple[type, type], bool] = {}
 
-    def able(self, core: Core, ability: type) -> bool:
-        """Whether cores of this kind have an ability; looked for once, for to ask a protocol is slow."""
-        key = type(core), ability
+    def able(self, one: Core | Witness, ability: type) -> bool:
+        """Whether its kind has an ability; looked for once, for to ask a protocol is slow."""
+        key = type(one), ability
         found = self._abilities.get(key)
         if found is None:
-            found = self._abilities[key] = isinstance(core, ability)
+            found = self._abilities[key] = isinstance(one, ability)
         return found
 
 

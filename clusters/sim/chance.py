@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator
-from itertools import chain
+from itertools import chain, repeat
+from struct import unpack
 
 import numpy as np
 
@@ -16,6 +17,8 @@ from dethrone.harness.core.clock import Ns
 from dethrone.harness.core.rng import Rng
 
 _BLOCK = 512
+_FIRST = 32
+"""How many of the first block are drawn alone: a run needs no more of most streams."""
 _SPAN_MAX = 1 << 32
 
 
@@ -25,16 +28,19 @@ def uniform(rng: Rng, name: str, lo: Ns, hi: Ns) -> Callable[[], Ns]:
     if not 0 < span <= _SPAN_MAX:
         raise ValueError(f"no range to draw from: [{lo}, {hi}]")
     if span == 1:
-        return lambda: lo
+        return repeat(lo).__next__
     # The chain steps through a block without entering Python: a draw a message is made here.
     return chain.from_iterable(_blocks(rng.stream(name).seed, lo, span)).__next__
 
 
 def _blocks(seed: int, lo: Ns, span: int) -> Iterator[list[Ns]]:
     key = seed.to_bytes(8, "big")
+    first = hashlib.shake_128(key + bytes(8)).digest(4 * _FIRST)
+    yield [lo + (draw * span >> 32) for draw in unpack(f"<{_FIRST}I", first)]
     number = 0
     while True:
-        block = np.frombuffer(hashlib.shake_128(key + number.to_bytes(8, "big")).digest(4 * _BLOCK), dtype="<u4")
+        digest = hashlib.shake_128(key + number.to_bytes(8, "big")).digest(4 * _BLOCK)
+        draws = np.frombuffer(digest, dtype="<u4")[0 if number else _FIRST :]
         # Below 2**64, for both factors are at most 2**32 and the draw is less.
-        yield (lo + (block.astype(np.uint64) * np.uint64(span) >> np.uint64(32)).astype(np.int64)).tolist()
+        yield (lo + (draws.astype(np.uint64) * np.uint64(span) >> np.uint64(32)).astype(np.int64)).tolist()
         number += 1

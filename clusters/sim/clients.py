@@ -9,9 +9,9 @@ time-out; what was sent and not answered is ``info`` where it may have an effect
 
 from __future__ import annotations
 
+from bisect import insort
 from collections import deque
 from collections.abc import Callable
-from heapq import heappush
 from typing import Any
 
 from dethrone.clusters.sim.links import Entry, Timeline
@@ -65,8 +65,8 @@ class Clients:
         self._open: dict[tuple[str, int, int], tuple[_Op, int]] = {}
         """(node, its life, request id) → who waits for the answer."""
         self._deadlines: deque[Entry] = deque()
-        """Time-outs to come, in their order; only the first of them is in the event heap. Nearly all find their
-        operation done, and hundreds of them in the heap would make every other event dearer."""
+        """Time-outs to come, in their order; only the first of them is on the agenda. Nearly all find their
+        operation done, and hundreds of them there would make every other event dearer."""
 
     def invoke(self, action: InvokeOp) -> None:
         """Begin an operation."""
@@ -100,7 +100,7 @@ class Clients:
             return
         if not deadlines:
             deadlines.append(entry)
-        heappush(self._line.heap, entry)
+        insort(self._line.agenda, entry)
 
     # --- one operation --------------------------------------------------------------------------------------------
 
@@ -183,12 +183,12 @@ class Clients:
 
     def _timed_out(self, op: _Op, _: None) -> None:
         deadlines = self._deadlines
-        if deadlines and deadlines[0][3] is op:  # the next one that still matters takes its place in the heap
+        if deadlines and deadlines[0][3] is op:  # the next one that still matters takes its place on the agenda
             deadlines.popleft()
             while deadlines and deadlines[0][3].done:
                 deadlines.popleft()
             if deadlines:
-                heappush(self._line.heap, deadlines[0])
+                insort(self._line.agenda, deadlines[0])
         if op.done:
             return
         self._connected.pop((op.action.thread, op.node), None)  # a late answer must not meet the next request
@@ -263,7 +263,7 @@ class Observer:
         one.open = True
         one.asked_at = at
         one.due = at + self._interval_ns
-        heappush(self._line.heap, (at + self._delay(), self._line.order(), self._arrive, one, one.number))
+        insort(self._line.agenda, (at + self._delay(), self._line.order(), self._arrive, one, one.number))
 
     def _arrive(self, one: _Line, number: int) -> None:
         node = one.node
@@ -271,10 +271,11 @@ class Observer:
             if self._read is not None or one.number != number:
                 self._answer(one, number)
                 return
-            told = node.glance()
-            if told != one.told or one.incarnation != node.incarnation:
-                self._answer(one, number)
-                return
+            if node.stirred:
+                if node.glance() != one.told or one.incarnation != node.incarnation:
+                    self._answer(one, number)
+                    return
+                node.stirred = node.restless
             # Nothing is new, as most of the time: what `_answer` and `_ask` do, without the calls.
             line, delay = self._line, self._delay
             back = line.now + delay()
@@ -282,7 +283,7 @@ class Observer:
             one.number = number = number + 1
             one.asked_at = at = one.due if one.due > back else back  # noqa: FURB136 - a call less
             one.due = at + self._interval_ns
-            heappush(line.heap, (at + delay(), line.order(), self._arrive, one, number))
+            insort(line.agenda, (at + delay(), line.order(), self._arrive, one, number))
             return
         self._line.at(one.asked_at + ANSWER_BOUND_NS, self._give_up, one, number)
         if not node.reachable:
@@ -308,6 +309,7 @@ class Observer:
         if told is None:
             self._told(one, number, None)
             return
+        node.stirred = node.restless
         one.incarnation = node.incarnation
         role, term, leader, voted_for, log_end, commit = one.told = told
         common = Reading(

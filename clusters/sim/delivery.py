@@ -2,15 +2,15 @@
 
 Guarantees: effects are carried out in the order and behind the barriers of `dethrone.harness.core.machine`, by the same
 code as in the real shell; a kill may fall behind every prefix of the effects of a step; a frozen process loses nothing
-that arrives; a message that passes an open link without a quality takes one entry of the event heap and no further
+that arrives; a message that passes an open link without a quality takes one entry of the agenda and no further
 call. Out of scope: links that are cut, or have a quality (``network``), requests of clients (``clients``), and the life
 of the process (``node``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from heapq import heappush
+from bisect import insort
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from dethrone.clusters.node.loop import EXIT_HALTED, HELD_MAX
@@ -23,6 +23,7 @@ from dethrone.clusters.sim.storing import Storing
 from dethrone.harness.core.clock import Clocks, Ns
 from dethrone.harness.core.hoststate import Signal
 from dethrone.harness.core.machine import (
+    NOTHING,
     CoreEvent,
     Disk,
     Effect,
@@ -43,6 +44,7 @@ class Delivering(Storing):
 
     __slots__ = (
         "_after_inbox",
+        "_answer",
         "_delay",
         "_dying",
         "_ears",
@@ -72,6 +74,7 @@ class Delivering(Storing):
         super()._forget()
         self._sent: Callable[[str, Any], list[Witnessed]] = _nothing
         self._hear: Callable[[str, Any, Ns, Ns, list[Effect]], None] = self._hear_as_event
+        self._answer: Callable[[str, Any, Ns, Ns], Any] = _never
         self._hears: frozenset[type] | None = None
         self._inbox: list[Callable[[], None]] = []
         self._after_inbox: list[Callable[[], None]] = []
@@ -99,17 +102,28 @@ class Delivering(Storing):
             self._arrive_slowly(link, body)
             return
         src = link.name
-        hears = self._hears
-        if hears is None or type(body) in hears:
-            self._witnessed(self._witness.received(src, body))  # type: ignore[union-attr]  # alive: there is one
-        out = self._out
+        mono = now + self._mono
+        wall = now + self._wall
         try:
-            self._hear(src, body, now + self._mono, now + self._wall, out)
+            answer = None if self._barred else self._answer(src, body, mono, wall)
+            if answer is None:
+                hears = self._hears
+                if hears is None or type(body) in hears:
+                    self._witnessed(self._witness.received(src, body))  # type: ignore[union-attr]  # alive: there is one
+                self.stirred = True
+                self._hear(src, body, mono, wall, self._out)
         except Exception as error:  # noqa: BLE001 - see _boot
             self._crashed("handle(Message)", error)
             return
-        if out:
-            self._carry(out)
+        if answer is None:
+            if self._out:
+                self._carry(self._out)
+        elif answer is not NOTHING:
+            back = self.links[src]
+            if back.plain:
+                self._leave(back, answer)
+            else:
+                self._pass(((src, answer),))
         if self._lines:
             self.tell()
 
@@ -147,7 +161,7 @@ class Delivering(Storing):
         """A message of ours leaves now."""
         kind = type(body)
         shown = body.body if kind is Question or kind is Answer else body
-        self._witnessed(self._sent(link.dst.name, shown))
+        self._witnessed(self._sent(link.to, shown))
 
     def unheard(self, link: Link, body: Any) -> None:
         """A message of this node met a closed link, on a transport without flows."""
@@ -189,6 +203,7 @@ class Delivering(Storing):
         clock = self.clock
         out = self._out
         clocks = Clocks(now + self._mono, now + self._wall) if clock.plain else clock.read(now)
+        self.stirred = True
         try:
             self._step(event, clocks, self._rng, out)
         except Exception as error:  # noqa: BLE001 - see _boot
@@ -213,26 +228,11 @@ class Delivering(Storing):
             dying = self._dying if effects else None
             if dying is not None:
                 effects = effects[: self.chance.below(len(effects) + 1)]
-        line, links = self._line, self.links
-        sent, delay, order = self._sent, self._delay, line.order
         effect: Any
         for effect in effects:
             kind = type(effect)
             if kind is Send:
-                link = links.get(effect.to)
-                if link is None or not link.plain:
-                    self._send(effect, link)
-                    continue
-                body = effect.body  # ``Network.send``, spelled out: calls less for most messages of a run
-                seen = sent(effect.to, body)
-                if seen:
-                    self._witnessed(seen)
-                at = line.now + delay()
-                if at < link.last:
-                    at = link.last
-                else:
-                    link.last = at
-                heappush(line.heap, (at, order(), link.arrive, link, body))
+                self._pass(((effect.to, effect.body),), effect.answers)
             elif kind is Note:
                 self._note(effect)
             elif kind is SetTimer:
@@ -266,14 +266,36 @@ class Delivering(Storing):
         self._barred = self._slow or self._barrier.held > 0
         return ready
 
-    def _send(self, effect: Send, link: Link | None) -> None:
-        """A message that does not just pass: a call, over a link that is closed or has a quality, or to no member."""
-        if self.calls.used:
-            leaves = self.calls.begin(effect.to, effect.body, effect.answers)
-            if leaves is not None:
-                self._network.send(*leaves)
-        elif link is not None:
-            self._network.send(link, effect.body)
+    def _pass(self, messages: Iterable[tuple[str, Any]], answers: int | None = None) -> None:
+        """Messages that no barrier holds back leave, each to its peer."""
+        links = self.links
+        for to, body in messages:
+            link = links.get(to)
+            if link is not None and link.plain:
+                self._leave(link, body)
+            elif self.calls.used:
+                leaves = self.calls.begin(to, body, answers)
+                if leaves is not None:
+                    self._network.send(*leaves)
+            elif link is not None:
+                self._network.send(link, body)
+
+    def _leave(self, link: Link, body: Any) -> None:
+        """A message leaves over a plain link: ``Network.send`` with less calls, for most messages of a run."""
+        seen = self._sent(link.to, body)
+        if seen:
+            self._witnessed(seen)
+        line = self._line
+        at = line.now + self._delay()
+        if at < link.last:
+            at = link.last
+        else:
+            link.last = at
+        insort(line.agenda, (at, line.order(), link.arrive, link, body))
+
+
+def _never(_src: str, _body: Any, _mono: Ns, _wall: Ns) -> None:
+    """For cores that are not ``Steady``."""
 
 
 def _nothing(_to: str, _body: Any) -> list[Witnessed]:

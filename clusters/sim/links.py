@@ -1,13 +1,13 @@
-"""The event heap of one simulated cluster, and a link: one direction between two of its nodes, as plain data.
+"""The events to come of one simulated cluster, and a link: one direction between two of its nodes, as plain data.
 
 Out of scope: what passes a link, and when (``network``, ``delivery``).
 """
 
 from __future__ import annotations
 
+from bisect import insort
 from collections import deque
 from collections.abc import Callable
-from heapq import heappush
 from itertools import count
 from typing import Any, Protocol
 
@@ -21,22 +21,25 @@ LAST = 1 << 62
 
 
 class Timeline:
-    """The event heap. ``now`` is the moment of the event under way; entries are (at, order, call, one, two)."""
+    """``agenda``: the events to come, sorted, as (at, order, call, one, two). ``now``: the moment of the one under way.
 
-    __slots__ = ("heap", "now", "order")
+    A dozen events are to come at any time: of so few a sorted list is faster than a heap, which compares more.
+    """
+
+    __slots__ = ("agenda", "now", "order")
 
     def __init__(self) -> None:
-        self.heap: list[Entry] = []
+        self.agenda: list[Entry] = []
         self.now: Ns = 0
         self.order = count().__next__
 
     def planned(self) -> int:
         """How many events were planned so far and are no longer ahead."""
-        return self.order() - len(self.heap)
+        return self.order() - len(self.agenda)
 
     def at(self, when: Ns, call: Callable[..., None], one: Any, two: Any) -> None:
         """Call ``call(one, two)`` at ``when``."""
-        heappush(self.heap, (when, self.order(), call, one, two))
+        insort(self.agenda, (when, self.order(), call, one, two))
 
 
 class End(Protocol):
@@ -77,6 +80,7 @@ class Link:
         "quality",
         "refused",
         "src",
+        "to",
         "up",
         "waiting",
     )
@@ -85,6 +89,7 @@ class Link:
         self.src = src
         self.dst = dst
         self.name = src.name
+        self.to = dst.name
         self.arrive = dst.arrive
         self.cut = False
         self.cut_at: Ns = 0

@@ -10,9 +10,9 @@ wait: their calls fail. Out of scope: what the nodes do (``node``), and messages
 
 from __future__ import annotations
 
+from bisect import insort
 from collections import deque
 from collections.abc import Mapping
-from heapq import heappush
 from typing import Any
 
 from dethrone.clusters.sim.chance import uniform
@@ -72,7 +72,7 @@ class Network:
                 return
             at = late
         link.last = at = max(at, link.last)
-        heappush(self._line.heap, (at, self._line.order(), link.arrive, link, body))
+        insort(self._line.agenda, (at, self._line.order(), link.arrive, link, body))
 
     def _spoil(self, link: Link, quality: LinkQuality, body: Any, at: Ns) -> Ns | None:
         """When a message on a bad link arrives in its order; None: it does not, or elsewhere in it."""

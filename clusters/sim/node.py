@@ -41,6 +41,7 @@ from dethrone.harness.core.machine import (
     Glancing,
     Graceful,
     Request,
+    Steady,
 )
 from dethrone.harness.core.rng import Rng
 
@@ -143,16 +144,20 @@ class SimNode(Delivering):
             self.alive = True
             self._crashed("the constructor", error)
             return
-        witness = self._witness = build.target.witness(node=self.name, members=build.members)
-        if isinstance(witness, Remembering):
+        witness: Any = build.target.witness(node=self.name, members=build.members)
+        self._witness = witness
+        if build.able(witness, Remembering):
             witness.marks = self._marks
         self._step = core.handle
         if build.able(core, Glancing):
             self._glance = core.glance
+            self.restless = False
         if build.able(core, Grouped):
             self._grouped = core
         if build.able(core, Direct):
             self._hear, self._ring = core.hear, core.ring
+        if build.able(core, Steady):
+            self._answer, self._renew = core.answer, core.renew
         self._sent = witness.sent
         self._hears = getattr(witness, "hears", None)
         self._rng = Rng(Rng(build.seed).stream(stream_name(self.name, self.incarnation)).seed)

@@ -37,7 +37,6 @@ class Storing(Timed):
     """The side of a node that has a disk. A subclass carries effects out."""
 
     __slots__ = (
-        "_barred",
         "_barrier",
         "_batches",
         "_disk_late",
@@ -61,8 +60,6 @@ class Storing(Timed):
         super()._forget()
         self._witness: Witness | None = None
         self._barrier = Barrier()
-        self._barred = True
-        """Effects take the long way: some are held back, or the node is not plain."""
         self._slow = True
         self._batches: deque[Disk] = deque()
         self._start_batches: set[int] = set()

@@ -1,4 +1,4 @@
-"""The timers of a simulated node, on its two clocks: one lazy entry of the event heap for all of them.
+"""The timers of a simulated node, on its two clocks: one lazy entry of the agenda for all of them.
 
 Guarantees: as ``dethrone.clusters.node.timers``: a timer is due only when its own clock shows its moment, the one that
 is longest due comes first, one that was replaced or cancelled never fires; a stepped wall clock is noticed at the next
@@ -7,9 +7,10 @@ look, at most ``WALL_LOOK_NS`` later. Out of scope: what a due timer does.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from bisect import insort
+from collections.abc import Callable, Iterable
 from functools import lru_cache
-from heapq import heappush
+from typing import Any
 
 from dethrone.clusters.node.timers import WALL_LOOK_NS
 from dethrone.clusters.sim.clock import FAR, HostClock
@@ -17,7 +18,7 @@ from dethrone.clusters.sim.links import Timeline
 from dethrone.clusters.sim.telling import Teller
 from dethrone.harness.core.clock import Clocks, Ns
 from dethrone.harness.core.hoststate import HEALTHY, HostState
-from dethrone.harness.core.machine import CoreEvent, Effect, Fired, SetTimer
+from dethrone.harness.core.machine import CoreEvent, Effect, Fired, Renewed, SetTimer
 from dethrone.harness.core.rng import Rng
 from dethrone.harness.core.world import Traces
 
@@ -27,9 +28,11 @@ class Timed(Teller):
 
     __slots__ = (
         "_armed",
+        "_barred",
         "_mono",
         "_order",
         "_out",
+        "_renew",
         "_ring",
         "_rng",
         "_step",
@@ -43,8 +46,10 @@ class Timed(Teller):
         "clock",
         "frozen",
         "life",
+        "restless",
         "share",
         "state",
+        "stirred",
     )
 
     def __init__(self, name: str, line: Timeline, traced: Callable[[Traces], None], chance: Rng) -> None:
@@ -74,8 +79,15 @@ class Timed(Teller):
         self._stepped = False
         """A clock was set, or time passed unseen: a timer may be due although no event woke the node for it."""
         self._out: list[Effect] = []
+        self.stirred = True
+        """What the core says of itself may be something new: more happened than a ``Steady`` one does the short way."""
+        self.restless = True
+        """Time alone may change it, too: the core is not ``Glancing``."""
         self._step: Callable[[CoreEvent, Clocks, Rng, list[Effect]], None] = _no_core
         self._ring: Callable[[str, Ns, Ns, list[Effect]], None] = self._ring_as_event
+        self._renew: Callable[[str, Ns, Ns], Renewed | None] = _never
+        self._barred = True
+        """Effects take the long way: some are held back, or the node is not plain."""
         self._rng = Rng(0)
 
     # --- what a subclass does -------------------------------------------------------------------------------------
@@ -90,6 +102,10 @@ class Timed(Teller):
 
     def _carry(self, out: list[Effect], *, admitted: bool = False) -> None:
         """Carry out what one step produced, behind its barriers; ``admitted``: what these have let pass."""
+        raise NotImplementedError
+
+    def _pass(self, messages: Iterable[tuple[str, Any]]) -> None:
+        """Messages that no barrier holds back leave, each to its peer."""
         raise NotImplementedError
 
     def _crashed(self, where: str, error: BaseException) -> None:
@@ -142,35 +158,65 @@ class Timed(Teller):
     def _arm(self, when: Ns) -> None:
         self._wake = when
         line = self._line
-        heappush(line.heap, (when if when > line.now else line.now, line.order(), self._rang, when, self.life))  # noqa: FURB136 - a call less
+        insort(line.agenda, (when if when > line.now else line.now, line.order(), self._rang, when, self.life))  # noqa: FURB136 - a call less
 
     def _rang(self, when: Ns, life: int) -> None:
         if life != self.life or when != self._wake or self.frozen:
             return
         self._wake = FAR
         armed = self._armed
-        if len(armed) == 1 and not self.busy and not self._walls:  # nothing to choose from: the most frequent case
-            name, entry = armed.popitem()
-            now = self._line.now
-            if entry[0] > now + self._mono:
-                armed[name] = entry
-                self._rearm()
-                return
-            out = self._out
-            try:
-                self._ring(name, now + self._mono, now + self._wall, out)
-            except Exception as error:  # noqa: BLE001 - see _boot
-                self._crashed("handle(Fired)", error)
-                return
-            if out:
-                self._carry(out)  # a timer that this arms sets its own wake
-        else:
+        if self.busy or self._walls:
             self._fire_due()
-            if life != self.life:
+        elif len(armed) == 1:  # nothing to choose from: the most frequent case
+            name, entry = armed.popitem()
+            if entry[0] <= self._line.now + self._mono:
+                self._ring_at(name)  # a timer that this arms sets its own wake
+                if self._lines:
+                    self.tell()
                 return
-            self._rearm()
+            armed[name] = entry
+        else:
+            for _ in range(len(armed) + 1):
+                due = self._pop_due()
+                if due is None:
+                    break
+                self._ring_at(due)
+                if life != self.life:
+                    return
+        if life != self.life:
+            return
+        self._rearm()
         if self._lines:
             self.tell()
+
+    def _ring_at(self, name: str) -> None:
+        """A timer is due in a node of which nothing is out of the ordinary."""
+        line = self._line
+        mono = self._mono
+        now = line.now + mono
+        wall = line.now + self._wall
+        renewed = None
+        try:
+            if not self._barred:
+                renewed = self._renew(name, now, wall)
+            if renewed is None:
+                self.stirred = True
+                self._ring(name, now, wall, self._out)
+        except Exception as error:  # noqa: BLE001 - see _boot
+            self._crashed("handle(Fired)", error)
+            return
+        if renewed is not None:
+            at, messages = renewed
+            self._order = order = self._order + 1
+            self._armed[name] = (at, order, False)
+            at -= mono
+            if at < self._wake:
+                self._wake = at
+                insort(line.agenda, (at, line.order(), self._rang, at, self.life))
+            if messages:
+                self._pass(messages)
+        elif self._out:
+            self._carry(self._out)
 
     def _ring_as_event(self, name: str, mono: Ns, wall: Ns, out: list[Effect]) -> None:
         """For cores that are not ``Direct``."""
@@ -237,6 +283,10 @@ class Timed(Teller):
 @lru_cache(maxsize=256)
 def _fired(name: str) -> Fired:
     return Fired(name)
+
+
+def _never(_timer: str, _mono: Ns, _wall: Ns) -> None:
+    """For cores that are not ``Steady``."""
 
 
 def _no_core(_event: CoreEvent, _now: Clocks, _rng: Rng, _out: list[Effect]) -> None:

@@ -1,4 +1,4 @@
-"""The simulated world: an event heap behind the interface through which the director meets real hosts.
+"""The simulated world: events in their order behind the interface through which the director meets real hosts.
 
 Guarantees: the same plan gives the same happenings in the same order, on any machine and Python (integers, named
 streams of the seed, no clock, no set is ever iterated); a change of a host's state takes effect at a drawn moment
@@ -8,9 +8,9 @@ do.
 
 from __future__ import annotations
 
+from bisect import insort
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from heapq import heappop, heappush
 from typing import Any
 
 from dethrone.clusters.sim.building import Build, Ears
@@ -146,11 +146,11 @@ class SimWorld:
     def wait(self, until: Ns) -> Sequence[Happening]:
         """What happens next; moves the clock to it, or to ``until`` if nothing does."""
         line = self._line
-        heap = line.heap
+        agenda = line.agenda
         self._waits += 1
-        heappush(heap, (max(line.now, until), LAST, self._waited, self._waits, None))
+        insort(agenda, (max(line.now, until), LAST, self._waited, self._waits, None))
         while not self._urgent:
-            line.now, _, call, one, two = heappop(heap)
+            line.now, _, call, one, two = agenda.pop(0)
             call(one, two)
         return self._take()
 
@@ -165,9 +165,12 @@ class SimWorld:
 
     def _take(self) -> list[Happening]:
         told, now = self._told, self._line.now
-        inbox: list[Happening] = []
-        while told and told[0][0] <= now:
-            inbox.append(told.popleft()[1])
+        later: list[tuple[Ns, Happening]] = []
+        while told and told[-1][0] > now:
+            later.append(told.pop())
+        inbox = [happening for _, happening in told]
+        told.clear()
+        told.extend(reversed(later))
         if self._inbox:
             inbox += self._inbox
             self._inbox.clear()
@@ -177,7 +180,7 @@ class SimWorld:
     # --- what nodes and clients report ----------------------------------------------------------------------------
 
     def _tell(self, happening: Happening) -> None:
-        """An agent reports something: a little later, and behind all earlier reports."""
+        """An agent reports something, a little later."""
         self._hand_over(self._line.now + self._trace_delay(), happening)
 
     def _look(self, _one: None, _two: None) -> None:

@@ -7,12 +7,14 @@ of scope: how an agent gets there.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Literal, get_args
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, TypeVar, get_args
 
 import msgspec
 
 from dethrone.harness.core.clock import Ns
+
+T = TypeVar("T")
 
 Signal = Literal["SIGKILL", "SIGTERM", "OOM", "POWER"]
 """How a node process is ended. ``OOM``: by the kernel, because it may use less memory than it does. ``POWER``: the host
@@ -208,19 +210,18 @@ class HostState(msgspec.Struct, frozen=True):
         for link in other.links:
             links[link.src] = link if link.src not in links else links[link.src].plus(link)
         troubles = {*(self.troubles or ()), *(other.troubles or ())}
-        shares = [share for share in (self.cpu_percent, other.cpu_percent) if share is not None]
         return HostState(
-            cuts=tuple(sorted({*self.cuts, *other.cuts})),
-            links=tuple(links[src] for src in sorted(links)),
-            down=max(filter(None, (self.down, other.down)), key=_HARDNESS.index, default=None),
+            cuts=_both(self.cuts, other.cuts),
+            links=tuple(links[src] for src in sorted(links)) if links else (),
+            down=_worse(self.down, other.down, _HARDNESS.index),
             frozen=self.frozen or other.frozen,
             clock=self.clock.plus(other.clock) if self.clock and other.clock else self.clock or other.clock,
-            disk=max(filter(None, (self.disk, other.disk)), key=_severity, default=None),
-            cpu_percent=min(shares, default=None),
-            troubles=tuple(sorted(troubles, key=msgspec.json.encode)) or msgspec.UNSET,
-            resets=tuple(sorted({*(self.resets or ()), *(other.resets or ())})) or msgspec.UNSET,
+            disk=_worse(self.disk, other.disk, _severity),
+            cpu_percent=_less(self.cpu_percent, other.cpu_percent),
+            troubles=tuple(sorted(troubles, key=msgspec.json.encode)) if troubles else msgspec.UNSET,
+            resets=_both(self.resets, other.resets) or msgspec.UNSET,
             lingers=_both_let(self, other) or msgspec.UNSET,
-            refuses=tuple(sorted({*(self.refuses or ()), *(other.refuses or ())})) or msgspec.UNSET,
+            refuses=_both(self.refuses, other.refuses) or msgspec.UNSET,
             version=max(self.version or "", other.version or "") or msgspec.UNSET,
         )
 
@@ -271,8 +272,27 @@ def flows_to_reset(before: HostState, after: HostState) -> list[str]:
     return sorted(set(was.cuts) - set(after.suffered.cuts) - set(was.lingers or ()))
 
 
+_Names = tuple[str, ...] | msgspec.UnsetType
+
+
+def _both(one: _Names, other: _Names) -> tuple[str, ...]:
+    """All of these hosts."""
+    return tuple(sorted({*(one or ()), *(other or ())})) if one or other else ()
+
+
+def _worse(one: T | None, other: T | None, badness: Callable[[T], Any]) -> T | None:
+    return max(one, other, key=badness) if one and other else one or other
+
+
+def _less(one: int | None, other: int | None) -> int | None:
+    """The smaller share; None: there is no limit."""
+    return other if one is None else one if other is None else min(one, other)
+
+
 def _both_let(one: HostState, other: HostState) -> tuple[str, ...]:
     """Whose connections are left alone as a cut ends: those of which no cut wants a reset."""
+    if not (one.lingers or other.lingers):
+        return ()
     left = {*(one.lingers or ()), *(other.lingers or ())}
     for state in (one, other):
         left -= set(state.cuts) - set(state.lingers or ())

@@ -17,7 +17,7 @@ Source: design of the project ("core effects are ordered, with disk barriers").
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Protocol, runtime_checkable
 
 import msgspec
@@ -242,6 +242,28 @@ class Direct(Protocol):
 
     def ring(self, timer: str, mono: Ns, wall: Ns, out: list[Effect]) -> None:
         """The same as ``handle`` does of ``Fired(timer)`` and these clocks."""
+
+
+NOTHING = "nothing"
+"""Of `Steady.answer`: the message was handled, and nothing is sent back."""
+
+Renewed = tuple[Ns, Sequence[tuple[str, Any]]]
+"""When the timer that rang is due again, later on the monotonic clock; and then messages leave, each to its peer."""
+
+
+@runtime_checkable
+class Steady(Protocol):
+    """A core that handles what a steady cluster does over and over without an effect made for it: most of a run.
+
+    Both do all that ``hear`` or ``ring`` would do, if that is no more than what they return, and leave what the core
+    says of itself (``Glance``) as it is; None: they did nothing.
+    """
+
+    def answer(self, src: str, body: Any, mono: Ns, wall: Ns) -> Any:
+        """Of a peer's message of a type that the target's witness does not hear: what goes back, or `NOTHING`."""
+
+    def renew(self, timer: str, mono: Ns, wall: Ns) -> Renewed | None:
+        """Of a timer that is due: it is set again."""
 
 
 SHUTDOWN = "shutdown"

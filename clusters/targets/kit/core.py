@@ -53,7 +53,7 @@ class KitNode:
     term: int = 0
     role: str = ""
 
-    __slots__ = ("counters", "halted", "mono", "out", "overdue_at", "rng", "token", "unsettled", "wall")
+    __slots__ = ("counters", "expected", "halted", "mono", "out", "overdue_at", "rng", "token", "unsettled", "wall")
 
     def __init__(self) -> None:
         self.mono: Ns = 0
@@ -67,6 +67,8 @@ class KitNode:
         self.unsettled = True
         """Whether ``KitCore.settle`` follows on an event; a core that knows when it has nothing to do says so here."""
         self.counters: dict[str, int] = {}
+        self.expected: dict[str, Any] = {}
+        """Peer → what it says while the cluster is steady (``machine.Steady``), until anything else happens."""
 
     def send(self, to: str, body: Any) -> None:
         """Append a message to a peer."""
@@ -213,6 +215,7 @@ class KitCore(Generic[N]):
         n.mono = mono
         n.wall = wall
         n.out = out
+        n.expected.clear()
         if mono >= n.overdue_at:
             self.late("")
         try:
@@ -235,6 +238,7 @@ class KitCore(Generic[N]):
         n.mono = mono
         n.wall = wall
         n.out = out
+        n.expected.clear()
         if mono >= n.overdue_at:
             self.late(timer)
         try:
@@ -262,6 +266,7 @@ class KitCore(Generic[N]):
         if n.halted:
             return
         n.mono, n.wall, n.out = now.mono, now.wall, out
+        n.expected.clear()
         if n.mono >= n.overdue_at:
             self.late("")
         try:

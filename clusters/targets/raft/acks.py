@@ -47,7 +47,7 @@ def on_append_reply(n: Node, src: str, m: AppendReply) -> None:
     elif newest:
         _mismatched(p, m)
     if p.next <= n.log.end and p.inflight_at == NEVER and not lead.stuck and src in lead.progress:
-        send_entries(n, src, p, new_round(n, lead))
+        send_entries(n, lead, src, p, new_round(n, lead))
     if lead.reads:
         reads.confirm(n, lead)
 

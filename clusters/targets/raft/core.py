@@ -34,13 +34,14 @@ from dethrone.clusters.targets.raft.prevote import on_pre_vote, on_pre_vote_repl
 from dethrone.clusters.targets.raft.quorum_check import on_heartbeat_timer, tick
 from dethrone.clusters.targets.raft.rules import Rules
 from dethrone.clusters.targets.raft.status import glance, shown
+from dethrone.clusters.targets.raft.steady import SteadyCore
 from dethrone.clusters.targets.raft.storage import HardState
 from dethrone.clusters.targets.raft.transfer import on_deadline as on_transfer_deadline
 from dethrone.clusters.targets.raft.transfer import on_timeout_now
 from dethrone.harness.core.machine import Await, DiskDone, DiskImage, DiskOp, Fsync
 
 
-class RaftCore(KitCore[Node]):
+class RaftCore(SteadyCore, KitCore[Node]):
     """One node. ``members``: the voters at the start, in force until a configuration entry says otherwise."""
 
     MESSAGES: ClassVar = {

@@ -20,15 +20,8 @@ def on_append(n: Node, src: str, m: AppendEntries) -> None:
     """Rows 1-5 of the table; the first test is the steady heartbeat's."""
     if (m.term != n.term or n.leader != src or n.round is not None) and not _accept(n, src, m):
         return
-    now = n.contact = n.mono
-    # the same as n.reset_deadline(), spelled out because this is the hottest path of all
-    if n.election_wall:
-        n.reset_deadline()
-    else:
-        n.reset_at = now
-        n.deadline = None
-        if n.armed > now + n.timeout_min:
-            n.arm(now + n.timeout_min)
+    n.contact = n.mono
+    n.reset_deadline()
     prev = m.prev_log_index
     log = n.log
     own = log.last_term if prev == log.end else log.term_at(prev)

@@ -10,6 +10,8 @@ Source: thesis 6.2 (a leader steps down without a majority).
 
 from __future__ import annotations
 
+from operator import attrgetter
+
 from dethrone.clusters.targets.raft import commit, membership, reads
 from dethrone.clusters.targets.raft.leading import NEVER, Leading
 from dethrone.clusters.targets.raft.node import HEARTBEAT, Node
@@ -17,12 +19,14 @@ from dethrone.clusters.targets.raft.replication import broadcast, feed, new_roun
 from dethrone.harness.core.clock import MS, Ns
 from dethrone.harness.core.machine import SetTimer
 
+_ACKED_AT = attrgetter("acked_at")
+
 
 def quorum_age(n: Node, lead: Leading) -> Ns:
     """How long ago the newest round was sent that a majority of the voters answered."""
     since = lead.since
     if not n.config_index and n.me in n.voters:  # every peer that gets rounds votes: the members of the start
-        others = [p.acked_at for p in lead.progress.values()]
+        others = list(map(_ACKED_AT, lead.progress.values()))
         need = n.rules.quorum_size(len(n.voters))
         if need < 2:
             return 0

@@ -34,40 +34,57 @@ def new_round(n: Node, lead: Leading) -> int:
 
 def broadcast(n: Node, lead: Leading) -> int:
     """Send a round to all peers: entries where some are due, else a heartbeat. Its number."""
+    n.out += [Send(peer, body) for peer, body in next_round(n, lead)]
+    return lead.seq
+
+
+def next_round(n: Node, lead: Leading) -> list[tuple[str, AppendEntries]]:
+    """The messages of a new round to all peers."""
     seq = new_round(n, lead)
     last = n.log.end
     shared: AppendEntries | None = None
-    out = n.out
+    out: list[tuple[str, AppendEntries]] = []
     for peer, p in lead.progress.items():
         if p.next > last:
             if shared is None:
                 shared = AppendEntries(n.term, n.me, last, n.log.last_term, (), n.commit, seq)
-            out.append(Send(peer, shared))
+            out.append((peer, shared))
         elif p.inflight_at != NEVER and n.mono - p.inflight_at < n.knobs.rpc_timeout:
-            send_empty(n, peer, p, seq)
-        else:
-            send_entries(n, peer, p, seq)
+            out.append((peer, _empty(n, p, seq)))
+        elif (due := _batch(n, lead, p, seq)) is not None:
+            out.append((peer, due))
     if n.contact_on_send:
         for p in lead.progress.values():
             p.acked_at = n.mono
-    return seq
+    return out
 
 
 def send_empty(n: Node, peer: str, p: Progress, seq: int) -> None:
     """A heartbeat that still asks whether the follower holds what is next."""
+    n.out.append(Send(peer, _empty(n, p, seq)))
+
+
+def _empty(n: Node, p: Progress, seq: int) -> AppendEntries:
     prev = p.next - 1
-    n.out.append(Send(peer, AppendEntries(n.term, n.me, prev, n.log.term_at(prev), (), n.commit, seq)))
+    return AppendEntries(n.term, n.me, prev, n.log.term_at(prev), (), n.commit, seq)
 
 
-def send_entries(n: Node, peer: str, p: Progress, seq: int) -> None:
+def send_entries(n: Node, lead: Leading, peer: str, p: Progress, seq: int) -> None:
     """The next batch, from ``p.next`` on; it becomes the one in flight."""
-    if n.leading is not None and not n.rules.tries_again(n.mono - max(p.acked_at, n.leading.since)):
-        return
+    batch = _batch(n, lead, p, seq)
+    if batch is not None:
+        n.out.append(Send(peer, batch))
+
+
+def _batch(n: Node, lead: Leading, p: Progress, seq: int) -> AppendEntries | None:
+    """None: the follower was silent for too long to be sent what it lacks."""
+    if not n.rules.tries_again(n.mono - max(p.acked_at, lead.since)):
+        return None
     prev = p.next - 1
     entries = tuple(n.log.entries[prev : prev + n.knobs.max_entries_per_append])
     p.inflight_at = n.mono
     p.inflight_to = prev + len(entries)
-    n.out.append(Send(peer, AppendEntries(n.term, n.me, prev, n.log.term_at(prev), entries, n.commit, seq)))
+    return AppendEntries(n.term, n.me, prev, n.log.term_at(prev), entries, n.commit, seq)
 
 
 def feed(n: Node, lead: Leading) -> None:
@@ -79,7 +96,7 @@ def feed(n: Node, lead: Leading) -> None:
     for peer, p in lead.progress.items():
         if p.next <= last and p.inflight_at == NEVER:
             seq = seq or new_round(n, lead)
-            send_entries(n, peer, p, seq)
+            send_entries(n, lead, peer, p, seq)
 
 
 def append_own(n: Node, lead: Leading, command: Command) -> int:

@@ -64,8 +64,11 @@ class RaftWitness(DiskWatch[HardState]):
         """This message is about to leave."""
         kind = type(body)
         if kind is AppendReply:
-            return self.acks(body.term, body.match_index, to) if body.success else self.answers(body.term, to)
-        if kind is AppendEntries:
+            if not body.success:
+                return self.answers(body.term, to)
+            if (body.term, body.match_index) != self.acked:  # else the answer to a steady heartbeat
+                return self.acks(body.term, body.match_index, to)
+        elif kind is AppendEntries:
             if body.term != self.led or body.leader_commit > self.commit:  # else a steady heartbeat
                 return self._sent_append(body)
         elif kind is VoteReply:

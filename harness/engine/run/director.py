@@ -377,7 +377,7 @@ class Director:
 
     def _step_nemesis(self, now: Ns) -> None:
         view = self.keeper.view(now)
-        healthy = self.keeper.healthy(now, since=self._nemesis.healthy_since)
+        healthy = self._nemesis.awaits_health and self.keeper.healthy(now, since=self._nemesis.healthy_since)
         notes, wanted = self._nemesis.step(now, view, healthy=healthy)
         for note in notes:
             if isinstance(note, StepMark):

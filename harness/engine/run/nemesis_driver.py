@@ -122,6 +122,11 @@ class NemesisDriver:
         return self._phase == "done" and self._waiting is None
 
     @property
+    def awaits_health(self) -> bool:
+        """Whether the next ``step`` depends on ``healthy``."""
+        return self._phase == "health"
+
+    @property
     def healthy_since(self) -> Ns:
         """When the wait for health began; only answers asked for later prove it."""
         return self._phase_since

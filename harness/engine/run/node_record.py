@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from msgspec.structs import replace
+
 from dethrone.harness.core import world as w
-from dethrone.harness.core.clock import Ns, Span
+from dethrone.harness.core.clock import Ns
 from dethrone.harness.core.deaths import bounded, crashed_early, not_its_own, printable
 from dethrone.harness.core.events import FatalLine, NodeDied, NodeProcess, Observed, Sighted, Silent
 from dethrone.harness.core.interfaces import HostNews, Reading
@@ -35,15 +37,23 @@ class NodeRecord:
         self.elections: set[tuple[str, int, str | None]] = set()
         """(group, term, node) of each leader that answered."""
         self.observed = 0
+        self._last: dict[str, tuple[Reading, Observed]] = {}
+        """Node → its newest answer and what was recorded of it: simulated nodes give the same one again and again."""
 
     def polled(self, now: Ns, polled: w.Polled) -> None:
         """A node answered, or did not."""
-        reading = polled.reading
+        reading, node, span = polled.reading, polled.node, polled.span
         if reading is None:
-            self._keeper.silent(polled.node, now)
-            self._outbox.write(Silent, now, span=polled.span, node=polled.node, error=polled.error)
+            self._keeper.silent(node, now)
+            self._outbox.write(Silent, now, span=span, node=node, error=polled.error)
             return
-        node, span, incarnation = polled.node, polled.span, reading.incarnation
+        last = self._last.get(node)
+        if last is not None and last[0] is reading:
+            self.observed += 1
+            self._keeper.answered(node, span, reading)
+            self._observed(replace(last[1], seq=self._outbox.seq, t=now, span=span))
+            return
+        incarnation = reading.incarnation
         if incarnation is None:
             if node in self._down:
                 self._outbox.write(Silent, now, span=span, node=node, error="an answer from an unknown process")
@@ -58,38 +68,39 @@ class NodeRecord:
                 NodeProcess, now, span=span, node=node, incarnation=incarnation, phase="ready", asked=True, **said
             )
             self.reports[node] = (incarnation, reading.version)
-        self._observed(now, node, span, incarnation, reading)
-        for other in reading.others:
-            self._observed(now, node, span, incarnation, other)
+        for one in (reading, *reading.others):
+            if one.leads:
+                self.elections.add((one.group, one.term, node))
+            event = Observed(
+                seq=self._outbox.seq,
+                t=now,
+                group=one.group,
+                span=span,
+                node=node,
+                incarnation=incarnation,
+                role=one.role,
+                leads=one.leads,
+                term=one.term,
+                leader=one.leader,
+                voted_for=one.voted_for,
+                log_end=one.log_end,
+                commit=one.commit,
+                atomic=one.atomic,
+            )
+            self._observed(event)
+        if reading.incarnation is not None and not reading.others:
+            self._last[node] = reading, event
 
-    def _observed(self, now: Ns, node: str, span: Span, incarnation: int, one: Reading) -> None:
-        if one.leads:
-            self.elections.add((one.group, one.term, node))
+    def _observed(self, event: Observed) -> None:
         outbox = self._outbox
-        event = Observed(
-            seq=outbox.seq,
-            t=now,
-            group=one.group,
-            span=span,
-            node=node,
-            incarnation=incarnation,
-            role=one.role,
-            leads=one.leads,
-            term=one.term,
-            leader=one.leader,
-            voted_for=one.voted_for,
-            log_end=one.log_end,
-            commit=one.commit,
-            atomic=one.atomic,
-        )
-        if outbox.heard(Observed):
+        if outbox.watchers or Observed in outbox.triggers.hears:
             outbox.append(event)
-        else:
-            if outbox.keeps and one.leads:
+        else:  # what ``append`` does of it: there are more answers than anything else
+            if outbox.keeps and event.leads:
                 outbox.kept.append(event)
             outbox.seq += 1
             outbox.events.append(event)
-        outbox.observed[node, one.group] = event
+        outbox.observed[event.node, event.group] = event
 
     def started(self, now: Ns, news: HostNews) -> None:
         """A host reports a new process."""

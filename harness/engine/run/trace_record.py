@@ -48,7 +48,7 @@ class TraceRecord:
         self.counts["traced"] += len(lines)
         node, incarnation, span = traces.node, traces.incarnation, traces.span
         outbox = self._outbox
-        heard = outbox.heard(Traced)
+        heard = outbox.watchers or Traced in outbox.triggers.hears
         seq, events = outbox.seq, outbox.events
         for n, name, term, role, source, data, group in lines:
             if name == "elected":

@@ -23,7 +23,9 @@ from dethrone.harness.engine.run.nemesis_driver import NemesisDriver
 class Outbox:
     """Collects until ``take``.
 
-    ``watchers`` say whether an event ends the run; they are asked while ``watching`` says so. ``view``: the picture of
+    ``watchers`` say whether an event ends the run; they are asked while ``watching`` says so. An event of a type that
+    no watcher and none of the ``triggers`` looks at may be added to ``events`` without ``append``, if ``seq`` counts
+    it and ``kept`` gets what is worth keeping: there are most of answers and of trace lines. ``view``: the picture of
     the cluster that triggers see. ``keeps``: while this is set, what is worth keeping is collected in ``kept``.
     """
 
@@ -37,9 +39,9 @@ class Outbox:
         keeps: bool,
     ) -> None:
         self._nemesis = nemesis
-        self._triggers = nemesis.triggers
+        self.triggers = nemesis.triggers
         self._view = view
-        self._watchers = list(watchers)
+        self.watchers = list(watchers)
         self._watching = watching
         self.keeps = keeps
         self.kept: list[AnyEvent] = []
@@ -60,31 +62,24 @@ class Outbox:
         return event
 
     def append(self, event: AnyEvent) -> None:
-        """The next event, numbered ``seq``; also for the two kinds that there are most of."""
+        """The next event, numbered ``seq``."""
         self.seq += 1
         self.events.append(event)
         if self.keeps and worth_keeping(event):
             self.kept.append(event)
-        if self._watchers and self._watching():
+        if self.watchers and self._watching():
             self._watch(event)  # from the first event on: what happens before the warm-up is half of some proofs
-        hears = self._triggers.hears
+        hears = self.triggers.hears
         if hears and type(event) in hears:
             self._nemesis.feed(event, event.t, lambda: self._view(event.t))
 
     def _watch(self, event: AnyEvent) -> None:
-        if any([watcher(event) for watcher in self._watchers]):  # noqa: C419 - each watcher must see each event
+        if any([watcher(event) for watcher in self.watchers]):  # noqa: C419 - each watcher must see each event
             self.found = True
-
-    def heard(self, event_type: type) -> bool:
-        """Whether anything looks at events of this type now; else they are first looked at when delivered.
-
-        Then they may be added to ``events`` without ``append``, if ``seq`` counts them.
-        """
-        return bool(self._watchers) or event_type in self._triggers.hears
 
     def awaited(self, event_type: type) -> bool:
         """Whether an armed trigger waits for an event of this type."""
-        return event_type in self._triggers.hears
+        return event_type in self.triggers.hears
 
     def keep_no_more(self) -> None:
         """The run will not continue beyond its schedule."""

@@ -211,8 +211,9 @@ def test_a_stored_schedule_with_a_fault_of_simulated_hosts_is_refused_on_real_on
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("abilities", [("Steady",), ("Steady", "Direct", "Glancing")])
 @pytest.mark.parametrize("variant", [None, "10-resumes-leadership"])
-def test_a_core_that_is_told_directly_does_what_it_does_of_events(variant, monkeypatch):
+def test_a_core_that_is_told_directly_does_what_it_does_of_events(variant, abilities, monkeypatch):
     class Nobody:
         """Nothing is an instance of this."""
 
@@ -225,7 +226,8 @@ def test_a_core_that_is_told_directly_does_what_it_does_of_events(variant, monke
         conclusive=False,
     )
     directly = rehearse(made, {}, seed=3).history
-    monkeypatch.setattr("dethrone.clusters.sim.node.Direct", Nobody)
+    for ability in abilities:
+        monkeypatch.setattr(f"dethrone.clusters.sim.node.{ability}", Nobody)
     by_events = rehearse(made, {}, seed=3).history
     assert [msgspec.json.encode(event) for event in directly] == [msgspec.json.encode(event) for event in by_events]
     assert len({event.kind for event in directly.of(FaultEvent)}) > 3
