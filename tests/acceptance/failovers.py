@@ -81,7 +81,7 @@ SUBJECTS = (
     Subject("hashicorp-raft", faults=34, awaited_s=15, quiet_s=1, limit_s=100),
     Subject("pysyncobj", faults=34, awaited_s=20, quiet_s=1, limit_s=130),
     Subject("pysyncobj-0.3.14", faults=34, awaited_s=20, quiet_s=1, limit_s=130),
-    Subject("redis-sentinel", faults=32, awaited_s=30, quiet_s=1, limit_s=200),
+    Subject("redis-sentinel", faults=16, awaited_s=30, quiet_s=20, limit_s=400),
     Subject("nats", faults=32, awaited_s=40, quiet_s=1, limit_s=300, clients=30),
     Subject("nats-2.12.1", faults=32, awaited_s=40, quiet_s=1, limit_s=300, clients=30),
 )
