@@ -15,7 +15,8 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from dethrone.clusters.docker.artifacts import FETCH_LIMIT_S, Jar, kept_jars, pinned
+from dethrone.clusters.docker.artifacts import FETCH_LIMIT_S, Jar, kept_jars
+from dethrone.clusters.docker.artifacts import pinned as resolved
 from dethrone.clusters.docker.state import locked, state_directory
 from dethrone.clusters.own import lock
 from dethrone.harness.core.errors import ConfigError
@@ -43,12 +44,15 @@ def check_coordinates(wanted: Mapping[str, Named], *, where: str) -> None:
 _FORM = 'write group:artifact:version[:classifier], as in "org.slf4j:slf4j-simple:1.7.36"'
 
 
-def jars(wanted: Mapping[str, Named], description: str) -> dict[str, Mapping[str, Path]]:
-    """Directory → file name → where this machine keeps the jar. HarnessError: it cannot be had, or is not as pinned."""
+def jars(wanted: Mapping[str, Named], description: str, *, pinned: Sequence[str] = ()) -> dict[str, Mapping[str, Path]]:
+    """Directory → file name → where this machine keeps the jar. ``pinned``: what others need, whose pins stay.
+
+    HarnessError: a jar cannot be had, or is not as pinned.
+    """
     if not wanted:
         return {}
     with locked(state_directory("maven") / "lock", limit_s=2 * FETCH_LIMIT_S):
-        named = [_name(said) for said in wanted.values()]
+        named = [*map(pins_for, wanted.values()), *pinned]
         pins = {place: _pins(said, named, description) for place, said in wanted.items()}
     out: dict[str, Mapping[str, Path]] = {place: kept_jars(found) for place, found in pins.items()}
     for name, path in (pair for files in out.values() for pair in files.items()):
@@ -61,7 +65,7 @@ def jars_of(wanted: Mapping[str, Named], description: str) -> list[tuple[str, st
     """Directory → what is in it, in words, for ``doctor``. ConfigError: the lock is not ours."""
     out = []
     for place, said in wanted.items():
-        pins = lock.found(KIND, _name(said), description)
+        pins = lock.found(KIND, pins_for(said), description)
         name = lock.lock_file(description).name
         known = "not pinned yet" if pins is None else f"{len(pins.pins.splitlines())} jars in {name}"
         out.append((place, f"{', '.join(words_of(said))} with what they need ({known})"))
@@ -73,17 +77,19 @@ def words_of(said: Named) -> Sequence[str]:
     return (said,) if isinstance(said, str) else said
 
 
-def _name(said: Named) -> str:
+def pins_for(said: Named) -> str:
     """What a block of the lock is for. The order counts, for Maven."""
     return " ".join(words_of(said))
 
 
 def _pins(said: Named, all_named: Sequence[str], description: str) -> list[Jar]:
     """The jars that the lock names, which is made if it names none."""
-    kept = lock.found(KIND, _name(said), description)
+    kept = lock.found(KIND, pins_for(said), description)
     if kept is None:
-        found = pinned(words_of(said))
-        kept = lock.block(KIND, _name(said), NOTE, "\n".join(f"{jar.coordinates} {HASH}{jar.sha256}" for jar in found))
+        found = resolved(words_of(said))
+        kept = lock.block(
+            KIND, pins_for(said), NOTE, "\n".join(f"{jar.coordinates} {HASH}{jar.sha256}" for jar in found)
+        )
         lock.store(kept, description, keep=all_named)
     try:
         rows = [line.split(f" {HASH}") for line in kept.pins.splitlines()]
@@ -91,7 +97,7 @@ def _pins(said: Named, all_named: Sequence[str], description: str) -> list[Jar]:
     except ValueError as error:
         path = lock.lock_file(description)
         raise ConfigError(
-            f"the pins of {_name(said)} are damaged",
+            f"the pins of {pins_for(said)} are damaged",
             where=str(path),
             cause=str(error),
             next_step=f"restore {path.name}, or delete it to resolve again",

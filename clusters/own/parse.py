@@ -17,7 +17,7 @@ import msgspec
 from dethrone.clusters.agent.host.confinement import CAPABILITIES
 from dethrone.clusters.own.go_programs import check_sources
 from dethrone.clusters.own.headers import check_carried
-from dethrone.clusters.own.maven_jars import check_coordinates
+from dethrone.clusters.own.maven_jars import check_coordinates, pins_for
 from dethrone.clusters.own.operations import MEMBERSHIP, operations, port_of
 from dethrone.clusters.own.processes import check_logs, starting
 from dethrone.clusters.own.python_packages import check_requirements, wanted
@@ -91,7 +91,11 @@ def parse(text: str, *, path: str, read: Callable[[str], FileRead]) -> Descripti
     parts = split_up(tables, path=path)
     versions = {name: _description(raw, path=path, read=read) for name, (_, raw) in parts.items()}
     _check_reported(next(iter(versions.values())).probe, where=f"{path}: [probe]")
-    pins = (want for one in versions.values() for want in (*one.node.go.values(), wanted(one.system.python)))
+    pins = (
+        want
+        for one in versions.values()
+        for want in (*one.node.go.values(), *map(pins_for, one.node.maven.values()), wanted(one.system.python))
+    )
     pinned = tuple(dict.fromkeys(pins))
     versions = {
         name: msgspec.structs.replace(one, version=name, pinned=pinned, knobs={**one.knobs, KNOB: name})

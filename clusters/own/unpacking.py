@@ -84,7 +84,7 @@ def is_needed(description: Description) -> bool:
 
 def unpacked(description: Description, node: NodeSpec, places: Mapping[str, str]) -> dict[str, bytes]:
     """Files for a node: absolute path → content. May ask package registries, and build. ConfigError."""
-    libraries = jars(description.node.maven, description.path)
+    libraries = jars(description.node.maven, description.path, pinned=description.pinned)
     built = programs(description.node.go, description.path, pinned=description.pinned)
     built |= java_programs.programs(description.node.java, libraries, description.path)
     out = {fill(place, places): content for place, content in built.items()}

@@ -18,6 +18,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from dethrone.clusters.own.maven_jars import Named
 from dethrone.clusters.own.table import Table, Words, placed, read_table
 from dethrone.harness.core.errors import ConfigError
 from dethrone.harness.core.registry import unknown_name
@@ -28,7 +29,7 @@ KNOB = "version"
 OLDEST, NEWEST = "oldest", "newest"
 VERSIONS_MAX = 8
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_-]|\.(?=[A-Za-z0-9])){0,40}")
-_OF_NODE = ("env", "files", "texts", "go")
+_OF_NODE = ("env", "files", "texts", "go", "maven", "java")
 _FILLED = ("node", "process", "setup", "probe")
 
 
@@ -44,6 +45,8 @@ class VersionTable(Table, frozen=True, kw_only=True):
     files: Mapping[str, str] = {}
     texts: Mapping[str, str] = {}
     go: Mapping[str, str] = {}
+    maven: Mapping[str, Named] = {}
+    java: Mapping[str, Named] = {}
     python: tuple[str, ...] = ()
 
 
@@ -64,7 +67,7 @@ def split_up(tables: Mapping[str, Any], *, path: str) -> dict[str, tuple[str, di
         if not isinstance(raw, dict):
             raise ConfigError(f"{name!r} must be a table", where=where, next_step=f'write [versions."{name}"]')
         table = read_table(VersionTable, raw, where=f'{path}: [versions."{name}"]')
-        for place in (*table.files, *table.texts, *table.go):
+        for place in (*table.files, *table.texts, *table.go, *table.maven, *table.java):
             if WORD not in place:
                 raise ConfigError(
                     f"{place!r} would be a file of every version",

@@ -201,6 +201,26 @@ def test_nodes_get_jars_and_programs_where_the_description_says(java, tmp_path):
     assert any(line.startswith("the jars in {run_dir}/lib: org.example:raft:1.0, ") for line in system.started())
 
 
+VERSIONS = """
+[versions."1.0"]
+maven = { "{run_dir}/{version}/lib" = "org.example:raft:1.0" }
+[versions."2.0"]
+maven = { "{run_dir}/{version}/lib" = "org.example:log:2.0" }
+java = { "{run_dir}/{version}/keep.jar" = "keep" }
+"""
+
+
+def test_each_version_has_jars_and_programs_of_its_own_and_keeps_the_pins_of_the_other(java, tmp_path):
+    text = TEXT.replace('term = "raft.term"', 'term = "raft.term"\nversion = "build.version"') + VERSIONS
+    system = OwnSystem(parse(text, path=description(tmp_path), read=lambda name: FileRead(b"", executable=False)))
+    files = system.files(specs(system)["n1"])
+    assert {"/r/1.0/lib/raft-1.0.jar", "/r/2.0/lib/raft-1.0.jar", "/r/2.0/keep.jar"} <= set(files)
+    wanted = [block.wanted for block in lock.blocks(description(tmp_path))]
+    assert wanted == ["org.example:raft:1.0", "org.example:log:2.0"]
+    with pytest.raises(ConfigError, match="a file of every version"):
+        parse(text.replace("{version}/keep.jar", "keep.jar"), path="my.toml", read=None)
+
+
 @pytest.mark.parametrize("key", ['go = { "{run_dir}/x" = "x" }', 'texts = { "{run_dir}/x" = "" }'])
 def test_a_place_is_one_thing(key):
     with pytest.raises(ConfigError, match="is two things"):
