@@ -35,7 +35,7 @@ def refuse_change(system: System, fault: Fault, kind: str) -> None:
 
 
 def refuse_changes(system: System, written: Schedule | None) -> None:
-    """The same for the faults of a schedule that somebody wrote."""
+    """The same for the faults of a schedule that a user wrote."""
     for kind in written.kinds if written is not None else ():
         refuse_change(system, registry.load(registry.FAULTS, kind), kind)
 
