@@ -56,6 +56,9 @@ class _Node:
     first: int
     rows: Sequence[Ints]
     pending: tuple[int, Note] | None
+    """A follower's commit that waits for an acknowledgement behind the stretch."""
+    leading: tuple[int, Note] | None
+    """A leader's commit that waits for an entry behind it."""
 
 
 class Calm:
@@ -155,8 +158,13 @@ class Calm:
             said = np.append(replica.told[0], said)
         leads = np.isin(table.term[places[commits]], list(replica.led))
         mine, others = commits[leads], commits[~leads]
-        if bool(np.any(said[1:] < said[:-1])) or not bool(np.all(known[mine] & (ends[mine] >= index[mine]))):
+        early = mine[ends[mine] < index[mine]]
+        if _falls(said) or not bool(known[mine].all()) or _falls(index[early]):
             return None
+        kept, stored = _stored(early, index[early], ends)
+        waits = kept[stored == len(places)]
+        leading = self._noted(replica, places[waits[-1]], int(index[waits[-1]])) if len(waits) else None
+        late, stored = kept[stored < len(places)], stored[stored < len(places)]
         acked = np.flatnonzero(kind == ACKED)
         found = self._followed(replica, places, others, acked)
         waiting = found.at == len(acked)
@@ -164,9 +172,10 @@ class Calm:
         at, seen = acked[found.at[~waiting]], found.index[~waiting]
         if bool(np.any(known[at] & (seen > ends[at]))):
             return None
-        here, mine = known[at] & (seen > 0), mine[index[mine] > 0]
+        here, mine = known[at] & (seen > 0), mine[(index[mine] > 0) & (ends[mine] >= index[mine])]
+        when, mine = np.append(mine, stored), np.append(mine, late)
         pins = _in_order(
-            np.append(mine, at[here]),
+            np.append(when, at[here]),
             np.append(index[mine], seen[here]),
             np.append(table.seq[places[mine]], found.seq[~waiting][here]),
         )
@@ -177,7 +186,8 @@ class Calm:
         rows = self._rows(replica, first, advances, (term, payload, rolls))
         if rows is None:
             return None
-        return _Node(replica, places, entries, rolls, commits, mine, len(pins.at), advances, first, rows, pending)
+        waiting_for = pending, leading
+        return _Node(replica, places, entries, rolls, commits, mine, len(pins.at), advances, first, rows, *waiting_for)
 
     def _followed(self, replica: Replica, places: Ints, others: Ints, acked: Ints) -> _Pins:
         """Of the commits before each acknowledgement (``at``: which) the first of the furthest."""
@@ -197,9 +207,17 @@ class Calm:
         index, seq = int(found.index[waiting][0]), int(found.seq[waiting][0])
         if replica.pending is not None and replica.pending[1].seq == seq:
             return replica.pending
+        return self._noted(replica, places[np.searchsorted(self._table.seq[places], seq)], index)
+
+    def _noted(self, replica: Replica, at: int, index: int) -> tuple[int, Note]:
+        """The commit at this place."""
         table = self._table
-        at = places[np.searchsorted(table.seq[places], seq)]
-        life, term, shell = int(table.incarnation[at]), int(table.term[at]), bool(table.shell[at])
+        seq, life, term, shell = (
+            int(table.seq[at]),
+            int(table.incarnation[at]),
+            int(table.term[at]),
+            bool(table.shell[at]),
+        )
         return index, Note(seq, replica.group, replica.node, life, "commit", term, shell, index, None)
 
     def _rows(
@@ -272,7 +290,7 @@ class Calm:
         said = node.commits[~table.shell[places[node.commits]]]
         if len(said):
             replica.told = int(table.index[places[said[-1]]]), int(table.seq[places[said[-1]]])
-        replica.pending = node.pending
+        replica.pending, replica.leading = node.pending, node.leading
         advances = node.advances
         if len(advances.index):
             replica.pinned, replica.pin_seq = int(advances.index[-1]), int(advances.seq[-1])
@@ -308,6 +326,21 @@ class Calm:
             acks = self._state.acks[replica.group, term]
             if index[best] > acks.get(replica.node, (0, 0))[0]:
                 acks[replica.node] = int(index[best]), int(self._table.seq[places[best]])
+
+
+def _falls(numbers: Ints) -> bool:
+    return bool(np.any(numbers[1:] < numbers[:-1]))
+
+
+def _stored(early: Ints, index: Ints, ends: Ints) -> tuple[Ints, Ints]:
+    """Of a leader's commits of entries that it had not stored itself, those that are compared with its log, and where
+    in the stretch: when its log is long enough (``len(ends)``: behind the stretch), unless one of a higher index came
+    before that. ``index``: never falls."""
+    at = np.searchsorted(ends, index)
+    following = np.searchsorted(index, index, side="right")
+    later = np.append(early, len(ends))[following]
+    kept = (later >= at) & ~np.append([False], index[1:] == index[:-1])[: len(early)]
+    return early[kept], at[kept]
 
 
 def _in_order(at: Ints, index: Ints, seq: Ints) -> _Pins:
