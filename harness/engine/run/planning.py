@@ -52,6 +52,7 @@ from dethrone.harness.core.world import VirtualBackend
 from dethrone.harness.core.zones import check_zones, zones_in_order
 from dethrone.harness.engine.run.code_names import settled
 from dethrone.harness.engine.run.continuation import Continuation, Continue
+from dethrone.harness.engine.run.disk_needs import disk_model
 from dethrone.harness.engine.run.options import RunOptions
 from dethrone.harness.engine.run.scenario_lookup import find
 from dethrone.harness.engine.run.schedule_draw import Hat, draw_each_kind
@@ -130,6 +131,7 @@ def draft(options: RunOptions, *, seed: int) -> Draft:
     check_zones(schedule, zones)
     kinds = {kind: _fault(system, backend, kind) for kind in sorted({*schedule.kinds, *faults})}
     promise = _bearing(promise, kinds)
+    disk_model(schedule, kinds)
     workload, workload_plan = _workload(options, defaults, system=system, promise=promise)
     stop_early = options.stop_at_first_failure
     plan = Plan(

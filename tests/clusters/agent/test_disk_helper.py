@@ -141,7 +141,7 @@ class Disk:
 @pytest.mark.parametrize("name", MODELS)
 def test_random_sequences_lose_exactly_what_is_not_synced_through_the_kernel(apart, tmp_path, name):
     def body():
-        for number in range(6):
+        for number in range(150 // MODELS[name].STEPS):
             disk = Disk(tmp_path / str(number), name)
             play(Rng(number), MODELS[name](), disk, disk.place)
             disk.off()
