@@ -13,7 +13,7 @@ from dethrone.harness.core.clock import Ns
 from dethrone.harness.core.events import FaultEvent
 from dethrone.harness.core.history import History, per_history
 from dethrone.harness.core.interfaces import declared
-from dethrone.harness.core.promise import Promise, borne_as
+from dethrone.harness.core.promise import Promise, borne_as, with_model
 
 
 def in_force(event: FaultEvent) -> bool:
@@ -43,7 +43,9 @@ class _Beyond:
         kind, key = event.kind, borne_as(self._tolerated, event.kind, event.params)
         if in_force(event):
             if key is None:
-                why = f"{kind} on {', '.join(event.victims)} is not among the tolerated faults"
+                why = (
+                    f"{with_model(kind, event.params)} on {', '.join(event.victims)} is not among the tolerated faults"
+                )
                 self.foreign.append((event.span.lo, kind, why))
                 return
             self._active[kind][event.fault] = frozenset(event.victims)

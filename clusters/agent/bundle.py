@@ -33,6 +33,8 @@ ORDER = (
         "damage",
         "unsynced",
         "file_nodes",
+        "file_tree",
+        "durable_names",
         "volume",
         "fuse_server",
         "mounts",

@@ -37,7 +37,8 @@ damage to files; monotonic clocks; what commands of a kind's own amount to; shar
 
 
 def _refuse(plan: Plan) -> None:
-    """Raise ConfigError for a schedule that shapes what clients send, or refuses connections where there are none."""
+    """Raise ConfigError for a schedule that shapes what clients send, refuses connections where there are none, or
+    takes back names of files."""
     faults = [fault for step in plan.schedule.steps for fault in step.faults]
     if any(fault.params.get("way") == "new-only" for fault in faults) and not _connects(plan.system):
         raise ConfigError(
@@ -50,6 +51,12 @@ def _refuse(plan: Plan) -> None:
             "the links of clients cannot be bad in simulation",
             cause="simulated clients call nodes without a network in between",
             next_step='leave `of` out of the parameters of "link", or use --on local or docker',
+        )
+    if any(fault.params.get("model") == "posix" for fault in faults):
+        raise ConfigError(
+            'a powerloss with model = "posix" cannot happen in simulation',
+            cause="names of simulated files become durable in their order, as in a journal",
+            next_step="leave `model` out of its parameters, or use --on docker or local",
         )
 
 

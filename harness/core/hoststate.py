@@ -97,6 +97,10 @@ DAMAGES: tuple[Damage, ...] = get_args(Damage)
 Age = Literal["newest", "oldest"]
 
 
+DiskModel = Literal["journal", "posix"]
+"""What a sync makes durable besides the content of its file: all changes of names and lengths before it, as ext4 does;
+or nothing, and only a sync of the directory its names, the least that POSIX says."""
+DISK_MODELS: tuple[DiskModel, ...] = get_args(DiskModel)
 DiskAccess = Literal["reads", "writes", "syncs"]
 DISK_ACCESSES: tuple[DiskAccess, ...] = get_args(DiskAccess)
 
@@ -106,19 +110,21 @@ class DiskTrouble(msgspec.Struct, frozen=True):
 
     While the process runs: ``full`` and ``readonly`` fail writes, ``eio`` what ``of`` names (absent: writes and
     syncs), ``percent`` of them (absent: all); ``slow`` makes each sync take ``latency_ns``.
-    Done once to the files of a process that is down: ``torn`` (the last write that was not synced survives in part;
-    after a loss of power only), ``wiped`` (every file is gone), and, to one file: ``flipped`` (one bit), ``truncated``
-    (its end is cut off), ``unreadable``, ``emptied``, ``removed`` and ``stale`` (what it held when the process last
-    started, as after a restore from an old backup). ``path``: its name below the data directory, or a pattern
+    Done once to the files of a process that is down: after a loss of power ``torn`` (the last write that was not synced
+    survives in part) and ``unsynced`` (it does not, as without a trouble), by this ``model`` (absent: the run's);
+    ``wiped`` (every file is gone), and, to one file: ``flipped`` (one bit), ``truncated`` (its end is cut off),
+    ``unreadable``, ``emptied``, ``removed`` and ``stale`` (what it held when the process last started, as after a
+    restore from an old backup). ``path``: its name below the data directory, or a pattern
     (``wal/*``); "": any. ``age``: of these the one that was changed last or first; absent: one that the host chooses.
     """
 
-    kind: Literal["full", "readonly", "eio", "slow", "torn", "wiped", Damage]
+    kind: Literal["full", "readonly", "eio", "slow", "unsynced", "torn", "wiped", Damage]
     latency_ns: Ns = 0
     path: str = ""
     age: Age | msgspec.UnsetType = msgspec.UNSET
     of: DiskAccess | msgspec.UnsetType = msgspec.UNSET
     percent: int | msgspec.UnsetType = msgspec.UNSET
+    model: DiskModel | msgspec.UnsetType = msgspec.UNSET
 
 
 class HostCommand(msgspec.Struct, frozen=True, kw_only=True):
@@ -301,12 +307,12 @@ def _both_let(one: HostState, other: HostState) -> tuple[str, ...]:
 
 _HARDNESS: tuple[Signal, ...] = ("SIGTERM", "OOM", "SIGKILL", "POWER")
 _SEVERITY = (
-    *("slow", "full", "readonly", "eio", "torn"),
+    *("slow", "full", "readonly", "eio", "unsynced", "torn"),
     *("truncated", "flipped", "stale", "unreadable", "emptied", "removed", "wiped"),
 )
 
 
-def _severity(trouble: DiskTrouble) -> tuple[int, Ns, int, str, str, str]:
+def _severity(trouble: DiskTrouble) -> tuple[int, Ns, int, str, str, str, str]:
     """The trouble that leaves less is worse; of two slow disks the slower one."""
     place, share = _SEVERITY.index(trouble.kind), trouble.percent or 100
-    return place, trouble.latency_ns, share, trouble.of or "", trouble.path, trouble.age or ""
+    return place, trouble.latency_ns, share, trouble.of or "", trouble.path, trouble.age or "", trouble.model or ""

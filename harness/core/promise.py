@@ -12,6 +12,7 @@ from typing import Any, Literal
 import msgspec
 
 from dethrone.harness.core.clock import Ns
+from dethrone.harness.core.hoststate import DISK_MODELS
 
 SAFETY = (
     "one-leader-per-term",
@@ -80,7 +81,8 @@ class Promise(msgspec.Struct, frozen=True, kw_only=True):
     faults under which safety holds, in the same form; None, as in promises of older versions: under ``tolerates`` only.
     Safety depends on no clock in most protocols, so this map usually holds more kinds. A kind that a map does not name
     takes everything it touches out of that half of the promise (``excused``). Of kinds that concern a file,
-    ``kind:path`` is borne for that file alone, and ``kind:path:how`` only in that way.
+    ``kind:path`` is borne for that file alone, and ``kind:path:how`` only in that way. With a ``model`` of disks other
+    than the usual one a kind is borne as ``kind:model`` and no other way: who names the kind does not mean that.
     ``rounds_max``: how often in a row a node may stand for election and lose among voters that all hear each other.
     ``rounds_random``: after more lost rounds the waits before the next one are no longer random, and no bound holds;
     None: they always are. ``splits_max``: where nodes draw their timeouts from a small set, split votes are common; up
@@ -172,10 +174,17 @@ def _with_alike(tolerated: Mapping[str, int | None], fresh: Mapping[str, tuple[s
     return out
 
 
+def with_model(kind: str, params: Mapping[str, Any]) -> str:
+    """The kind, with the model of a disk if it is not the usual one: ``powerloss:posix``."""
+    model = params.get("model", DISK_MODELS[0])
+    return kind if model == DISK_MODELS[0] else f"{kind}:{model}"
+
+
 def borne_as(tolerated: Mapping[str, int | None], kind: str, params: Mapping[str, Any]) -> str | None:
     """The key of such a map under which a fault is borne; None: it is not."""
-    if kind in tolerated:
-        return kind
+    named = with_model(kind, params)
+    if named in tolerated or named != kind:
+        return named if named in tolerated else None
     file = f"{kind}:{params.get('path', '')}"
     keys = (file, f"{file}:{params.get('how', '')}")
     return next((key for key in keys if key in tolerated), None)

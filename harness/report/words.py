@@ -276,7 +276,8 @@ def troubles(host: HostState) -> list[tuple[str, str]]:
     if host.clock:
         out.append(("clock", f"wall clock {skew(host.clock)}"))
     if host.disk:
-        out.append(("disk", f"disk {host.disk.kind}"))
+        model = f" ({host.disk.model})" if host.disk.model else ""
+        out.append(("disk", f"disk {host.disk.kind}{model}"))
     if host.cpu_percent is not None:
         out.append(("cpu", f"{host.cpu_percent} % of a CPU"))
     return out + [(trouble.kind, f"{trouble.kind}: {trouble.says}") for trouble in host.troubles or ()]

@@ -253,7 +253,13 @@ class Tale:
         return self
 
     def fault(
-        self, kind: str, victims: str, state: dict[str, HostState], leader: str = "", outcome: str = "installed"
+        self,
+        kind: str,
+        victims: str,
+        state: dict[str, HostState],
+        leader: str = "",
+        outcome: str = "installed",
+        **params: Any,
     ) -> int:
         names = tuple(victims.split())
         self.converge(state, confirmed=outcome == "installed")
@@ -265,6 +271,7 @@ class Tale:
             phase="begin",
             span=self.span(5),
             victims=names,
+            params=params,
             roles={name: "leader" if name == leader else "follower" for name in names},
             outcome=outcome,
         )

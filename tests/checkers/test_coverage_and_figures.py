@@ -152,6 +152,16 @@ def test_a_kind_that_is_not_tolerated_excuses_all_that_follows():
     assert "wipe on n1" in found.liveness(tale.now * MS, tale.now * MS)
 
 
+def test_a_loss_of_power_by_another_model_is_excused_unless_the_promise_names_that_model():
+    tale = Tale(3).up()
+    tale.fault("powerloss", "n1", tale.state, model="posix")
+    history, late = tale.end(), tale.now * MS
+    found = excuses(history, promise(tolerates={"powerloss": None}))
+    assert found.safety(late) == "powerloss:posix on n1 is not among the tolerated faults"
+    assert found.liveness(late, late) is not None
+    assert excuses(history, promise(tolerates={"powerloss:posix": None})).safety(late) is None
+
+
 # --- figures ----------------------------------------------------------------------------------------------------
 
 

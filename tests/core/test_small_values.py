@@ -89,6 +89,11 @@ def test_a_promise_bears_a_kind_wherever_it_strikes_or_one_file_of_it():
     assert only.bears("damage", {"path": "log", "how": "flipped"}) == "damage:log:flipped"
     assert only.bears("damage", {"path": "log", "how": "truncated"}) is None
     assert made.bears("damage", {}) is None
+    assert made.bears("kill", {"model": "journal"}) == "kill"
+    assert made.bears("kill", {"model": "posix"}) is None
+    posix = structs.replace(made, tolerates={"powerloss:posix": None})
+    assert posix.bears("powerloss", {"model": "posix"}) == "powerloss:posix"
+    assert posix.bears("powerloss", {}) is None
     assert made.bears("wipe", {}) is None
 
 

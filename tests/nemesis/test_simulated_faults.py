@@ -53,6 +53,8 @@ def test_every_draw_is_accepted_resolved_and_changes_its_victims(kind, seed):
     [
         ("powerloss", {"torn": 1}),
         ("powerloss", {"tornn": True}),
+        ("powerloss", {"model": "ext4"}),
+        ("powerloss", {"model": True}),
         ("wipe", {"path": "x"}),
         ("damage", {"how": "burnt"}),
         ("damage", {"path": 5}),
@@ -89,6 +91,18 @@ def test_every_draw_is_accepted_resolved_and_changes_its_victims(kind, seed):
 def test_bad_parameters_are_refused(kind, params):
     with pytest.raises(ConfigError):
         fault(kind).check(planned(kind, **params), nodes=3)
+
+
+def test_a_loss_of_power_has_the_usual_model_unless_another_one_is_asked_for():
+    def disk(**params):
+        return fault("powerloss").apply(healthy_cluster(NODES), ("n1",), params)["n1"].disk
+
+    assert disk() is disk(model="journal") is None
+    assert disk(torn=True) == disk(torn=True, model="journal") == DiskTrouble(kind="torn")
+    assert disk(model="posix") == DiskTrouble(kind="unsynced", model="posix")
+    assert disk(model="posix", torn=True) == DiskTrouble(kind="torn", model="posix")
+    drawn = [fault("powerloss").draw(Rng(seed), nodes=3, hold_ns=10, knobs={}) for seed in range(100)]
+    assert all("model" not in one.params for one in drawn)
 
 
 def test_faults_on_one_host_compose_in_any_order():

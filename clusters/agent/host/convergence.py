@@ -144,7 +144,7 @@ class HostKeeper:
                 elif step == "clock":
                     self._skew(part, want, fresh=fresh)
                 else:
-                    self._signal(part, step, torn=(want["disk"] or {}).get("kind") == "torn")
+                    self._signal(part, step, want["disk"] or {})
             except (OSError, ValueError, Refused) as error:
                 part.end(ok=False, why=f"{step}: {getattr(error, 'strerror', None) or error}")
             parts.append(part)
@@ -316,19 +316,22 @@ class HostKeeper:
         except Refused as refused:
             return part.end(ok=False, why=f"messages: {refused}")
 
-    def _lose_power(self, part: Part, *, torn: bool) -> None:
+    def _lose_power(self, part: Part, trouble: Mapping[str, Any]) -> None:
         """Once while it is down: what the process had written by its end, and not synced, is lost."""
         disk = self._node.disk
         if disk is None or not disk.served:
             raise Refused("no power can be lost: the disk is not served by a helper of ours")
+        model = trouble.get("model") or disk.model
+        if model != disk.model:
+            raise Refused(f"the disk was mounted to lose what {disk.model} allows, not {model}")
         if self._powerless:
             part.seen["again"] = True
             return
-        lost = disk.lose_power(torn=torn)
+        lost = disk.lose_power(torn=trouble.get("kind") == "torn")
         self._powerless = True
-        part.end(**{f"lost_{what}": count for what, count in lost.items()})
+        part.end(model=lost.pop("model"), **{f"lost_{what}": count for what, count in lost.items()})
 
-    def _signal(self, part: Part, step: str, *, torn: bool = False) -> None:
+    def _signal(self, part: Part, step: str, trouble: Mapping[str, Any]) -> None:
         names = self._node.names()
         if step == "OOM":
             part.end(**self._node.exhaust(), **names)
@@ -339,7 +342,7 @@ class HostKeeper:
             code = None if child is None else child.code
             part.end(ok=gone, why=f"the process did not end within {limit:g} s of {step}", code=code, **names)
             if step == "POWER" and gone:
-                self._lose_power(part, torn=torn)
+                self._lose_power(part, trouble)
         elif step == "SIGSTOP":
             self._node.signal(signal.SIGSTOP)
             states = self._node.await_states(lambda found: bool(found) and set(found) <= set("TtZX"), SIGNAL_LIMIT_S)
@@ -475,9 +478,9 @@ class HostKeeper:
             return part.end(ok=False, why=f"disk: {disk.lapsed()}")
         if trouble is None or failing is not None:
             return part
-        if trouble["kind"] == "torn":
+        if trouble["kind"] in {"unsynced", "torn"}:
             ok = want["down"] == "POWER"
-            return part.end(ok=ok, why="disk: a write is torn only by a loss of power")
+            return part.end(ok=ok, why="disk: writes are lost, or torn, only by a loss of power")
         return self._damage(part, trouble)
 
     def _damage(self, part: Part, trouble: Mapping[str, Any]) -> Part:

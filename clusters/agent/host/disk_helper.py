@@ -27,12 +27,15 @@ SECTOR = 512
 """A torn write ends at a border of sectors, if it is longer than one."""
 
 
-def serve_disk(directory: str, run: str) -> int:
-    """Mount, serve until it is unmounted, and carry out what stdin asks for; 3: it could not be mounted."""
+def serve_disk(directory: str, run: str, model: str) -> int:
+    """Mount, serve until it is unmounted, and carry out what stdin asks for; 3: it could not be mounted.
+
+    ``model``: what syncs make durable, a name of ``MODELS``.
+    """
     os.umask(0)
     root = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        volume = Volume(root)
+        volume = Volume(root, model)
         server = FuseServer(mount_fuse(directory, run), volume)
     except OSError as error:
         _answer({"error": f"{error.strerror or error}"})
@@ -40,7 +43,7 @@ def serve_disk(directory: str, run: str) -> int:
     _answer({"ok": {"pid": os.getpid()}})
     threading.Thread(target=_obey, args=(server, volume), name="orders", daemon=True).start()
     server.serve()
-    volume.clear_stash()
+    volume.tree.clear_stash()
     return 0
 
 

@@ -52,6 +52,8 @@ class NodeDisk:
         self._argv = argv
         self._remember = remember
         self._directory = ""
+        self.model = ""
+        """What a sync makes durable, as its helper knows it."""
         self._helper: Child | None = None
         self._orders = self._answers = -1
         self._losses = 0
@@ -73,15 +75,15 @@ class NodeDisk:
         """Whether something is wrong with it now."""
         return self._woes is not None
 
-    def mount(self, directory: str) -> None:
-        """Serve the directory from now on. Raises Refused if it cannot be."""
+    def mount(self, directory: str, model: str) -> None:
+        """Serve the directory from now on. ``model``: what syncs make durable. Raises Refused if it cannot be."""
         if self.served:
             return
         there = mounted(directory)
         if there and there[-1].kind.startswith("fuse"):
             whose = "another run's" if is_ours(there[-1], None) else "another program's"
             raise Refused(f"{directory} is a mount of {whose} ({there[-1].source}): it is left alone")
-        self._directory = directory
+        self._directory, self.model = directory, model
         with self._moving:
             self.undo = {"directory": directory, "run": self._run}
             self._remember()
@@ -145,7 +147,7 @@ class NodeDisk:
         orders, theirs = os.pipe()
         ours, answers = os.pipe()
         try:
-            argv = [*self._argv, "--directory", self._directory, "--run", self._run]
+            argv = [*self._argv, "--directory", self._directory, "--run", self._run, "--model", self.model]
             self._helper = self._processes.spawn(argv, files=(orders, answers, 2))
         except OSError as error:
             os.close(theirs)

@@ -1,12 +1,11 @@
-"""Files of a ``Volume``, and the changes of names and lengths that are not durable yet, in the order of its journal.
+"""Files of a ``Volume``: which names they have now, and what of their content is not durable yet.
 
-Out of scope: what makes a change, and what makes it durable (``volume``).
+Out of scope: where they lie (``file_tree``), and what makes anything durable (``volume``, ``durable_names``).
 """
 
 from __future__ import annotations
 
 import threading
-from typing import Union
 
 from dethrone.clusters.agent.host.unsynced import Unsynced
 
@@ -14,11 +13,15 @@ from dethrone.clusters.agent.host.unsynced import Unsynced
 class FileNode:
     """One file or directory. ``places``: (its directory, its name), several with hard links, none once removed."""
 
-    __slots__ = ("changes", "emptied", "fds", "ident", "ino", "lock", "lookups", "places", "syncing", "turn")
+    __slots__ = (
+        *("changes", "emptied", "fds", "ident", "ino", "is_directory", "lock", "lookups", "places"),
+        *("syncing", "turn"),
+    )
 
-    def __init__(self, ident: int, ino: int) -> None:
+    def __init__(self, ident: int, ino: int, *, is_directory: bool) -> None:
         self.ident = ident
         self.ino = ino
+        self.is_directory = is_directory
         self.places: list[tuple[FileNode, bytes]] = []
         self.fds: set[int] = set()
         self.lookups = 0
@@ -37,49 +40,12 @@ class FileNode:
             self.changes = Unsynced(length)
         return self.changes
 
+    def sync_ends(self, *, durable: bool) -> None:
+        """What was to be durable with it is; or it is unsynced again."""
+        older, self.syncing = self.syncing, None
+        if older is not None and not durable:
+            self.changes = older if self.changes is None else older.merged(self.changes)
 
-class NameMade:
-    """A name appeared."""
-
-    __slots__ = ("name", "node", "parent", "seq")
-
-    def __init__(self, node: FileNode, parent: FileNode, name: bytes) -> None:
-        self.seq, self.node, self.parent, self.name = 0, node, parent, name
-
-
-class NameMoved:
-    """A name became another one. ``flushed``: its content becomes durable with that."""
-
-    __slots__ = ("flushed", "new", "node", "old", "seq")
-
-    def __init__(
-        self, node: FileNode, old: tuple[FileNode, bytes], new: tuple[FileNode, bytes], *, flushed: bool = False
-    ) -> None:
-        self.seq, self.node, self.old, self.new, self.flushed = 0, node, old, new, flushed
-
-
-class LengthSet:
-    """A length was set."""
-
-    __slots__ = ("changes", "length", "node", "seq")
-
-    def __init__(self, node: FileNode, changes: Unsynced, length: int) -> None:
-        self.seq, self.node, self.changes, self.length = 0, node, changes, length
-
-
-class ContentFlushed:
-    """The content of a file that was emptied and closed becomes durable."""
-
-    __slots__ = ("node", "seq")
-
-    def __init__(self, node: FileNode) -> None:
-        self.seq, self.node = 0, node
-
-
-Change = Union[NameMade, NameMoved, LengthSet, ContentFlushed]  # noqa: UP007 - Python 3.9
-"""What a loss of power takes back, each as a whole."""
-
-
-def replace_place(node: FileNode, old: tuple[FileNode, bytes], new: tuple[FileNode, bytes]) -> None:
-    """A name of the file became another one."""
-    node.places[node.places.index(old)] = new
+    def moved(self, old: tuple[FileNode, bytes], new: tuple[FileNode, bytes]) -> None:
+        """A name of it became another one."""
+        self.places[self.places.index(old)] = new

@@ -393,7 +393,7 @@ class FuseServer:
         return b""
 
     def _statfs(self, _: int, __: memoryview, ___: tuple[int, int]) -> bytes:
-        found = os.statvfs(self._volume.root_fd)
+        found = os.statvfs(self._volume.tree.fd)
         return struct.pack(
             "<QQQQQIIII6I",
             *(found.f_blocks, found.f_bfree, found.f_bavail, found.f_files, found.f_ffree),
@@ -426,7 +426,7 @@ class FuseServer:
         return self._attr(self._volume.status(found))
 
     def _node(self, ident: int) -> FileNode:
-        node = self._volume.nodes.get(ident)
+        node = self._volume.tree.nodes.get(ident)
         if node is None:
             raise OSError(errno.ESTALE, "this file is no longer known")
         return node

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from dethrone.clusters.agent.host.common import SECOND, complain
 from dethrone.clusters.agent.host.confinement import user_of
 from dethrone.clusters.agent.host.disk_helper import serve_disk
+from dethrone.clusters.agent.host.durable_names import MODELS
 from dethrone.clusters.agent.host.firewall import Spared
 from dethrone.clusters.agent.host.hand import hand
 from dethrone.clusters.agent.host.healing import connect, heal
@@ -89,6 +90,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     disk = verbs.add_parser("disk", help="serve a node's data directory, for an agent")
     disk.add_argument("--directory", required=True)
     disk.add_argument("--run", required=True)
+    disk.add_argument("--model", choices=tuple(MODELS), default="journal", help="what syncs make durable")
     matching = verbs.add_parser("match", help="which texts a pattern matches: one question per line of stdin")
     handing = verbs.add_parser("hand", help="skew clocks of processes: one question per line of stdin")
     looking = verbs.add_parser("lookout", help="search a node's log: what for is one line of stdin")
@@ -97,7 +99,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     os.environ["PATH"] = os.environ.get("PATH", os.defpath) + ":/usr/local/sbin:/usr/sbin:/sbin"
     if given.verb == "disk":
-        return serve_disk(given.directory, given.run)
+        return serve_disk(given.directory, given.run, given.model)
     if given.verb == "relay":
         return relay(given.socket, given.wait)
     if given.verb == "heal":

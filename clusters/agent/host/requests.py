@@ -123,6 +123,7 @@ def _clean_disk(raw: Any) -> dict[str, Any] | None:
         "path": text_of(given, "path") if given.get("path") else "",
         "age": age,
         "of": text_of(given, "of") if given.get("of") else "",
+        "model": text_of(given, "model") if given.get("model") else "",
         "percent": integer_of(given, "percent", low=1, high=100) if given.get("percent") else 100,
     }
 
@@ -235,6 +236,7 @@ def clean_start(raw: Any) -> dict[str, Any]:
         "link_socket": raw.get("link_socket"),
         "faketime": raw.get("faketime") is True,
         "fails": raw.get("fails") is True,
+        "disk_model": text_of(raw, "disk_model") if raw.get("disk_model") else "journal",
         "keeps_copies": raw.get("keeps_copies") is True,
         "limits": texts_of(raw.get("limits") or [], "limits"),
         "fatal": [text for text in fatal if text],

@@ -263,7 +263,7 @@ class Host:
             if not self.node.disk.served:
                 below = os.open(spec["data_dir"], os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
                 try:
-                    self.node.disk.mount(spec["data_dir"])
+                    self.node.disk.mount(spec["data_dir"], spec["disk_model"])
                 except BaseException:
                     os.close(below)
                     raise

@@ -13,7 +13,7 @@ from typing import Any, Protocol, runtime_checkable
 import msgspec
 
 from dethrone.harness.core.clock import Ns, Span
-from dethrone.harness.core.hoststate import HostState
+from dethrone.harness.core.hoststate import DiskModel, HostState
 from dethrone.harness.core.interfaces.availability import Available
 from dethrone.harness.core.interfaces.system import Command, Places
 from dethrone.harness.core.plan import Plan
@@ -72,6 +72,7 @@ class NodeStart(msgspec.Struct, frozen=True, kw_only=True):
     ``watches``: what the agent looks for all the time and reports as ``sighted``.
     ``noise_max_ns``: the promise's; the agent reports a thread of the node that waits for longer.
     ``fails``: the node's data directory is served by a helper that can make it fail and lose power.
+    ``disk_model``: what a sync of its files makes durable then.
     ``limits``: what of the node's use the agent must be able to limit by a control group (``cpu``, ``memory``).
     ``keeps_copies``: before each start the agent copies the node's files, for damage that puts older ones back.
     ``versions``: where there are several, name → the command that starts the node as this version, in place of
@@ -93,6 +94,7 @@ class NodeStart(msgspec.Struct, frozen=True, kw_only=True):
     noise_max_ns: Ns = NOISE_MAX_NS
     keeps_copies: bool = False
     fails: bool = False
+    disk_model: DiskModel = "journal"
     limits: tuple[str, ...] = ()
     versions: Mapping[str, Command] = {}
     version: str = ""

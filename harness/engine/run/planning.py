@@ -52,6 +52,7 @@ from dethrone.harness.core.zones import check_zones, zones_in_order
 from dethrone.harness.engine.run.asked_of_system import enabling_knobs, refuse_unserved
 from dethrone.harness.engine.run.code_names import settled
 from dethrone.harness.engine.run.continuation import Continuation, Continue
+from dethrone.harness.engine.run.disk_needs import disk_model
 from dethrone.harness.engine.run.options import RunOptions
 from dethrone.harness.engine.run.schedule_draw import Hat, draw_each_kind
 from dethrone.harness.engine.run.version_check import (
@@ -146,6 +147,7 @@ def draft(options: RunOptions, *, seed: int) -> Draft:
     schedule = schedule if written else possible_first(system, knobs, schedule, kinds)
     check_versions(system, knobs, schedule, kinds)
     promise = _bearing(promise, kinds)
+    disk_model(schedule, kinds)
     workload, workload_plan = _workload(options, defaults, system=system, promise=promise)
     stop_early = options.stop_at_first_failure
     plan = Plan(

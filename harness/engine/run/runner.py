@@ -25,14 +25,13 @@ from dethrone.harness.core.clock import MS, SECOND, Ns, Span
 from dethrone.harness.core.errors import ConfigError, HarnessError, HistoryError, Interrupted, MissingCapability
 from dethrone.harness.core.events import SCHEMA, Begin, Noise
 from dethrone.harness.core.history_writer import HistoryWriter
-from dethrone.harness.core.hoststate import healthy_cluster
+from dethrone.harness.core.hoststate import DiskModel
 from dethrone.harness.core.interfaces import (
     CLOCK_SOCKET,
     OF_GROUPS,
     Checker,
     Composed,
     DeploySpec,
-    Fault,
     Host,
     Logged,
     No,
@@ -45,7 +44,6 @@ from dethrone.harness.core.interfaces import (
     Unpreloaded,
     Upgradable,
     Versioned,
-    traits_of,
 )
 from dethrone.harness.core.ledger import Ledger, state_dir
 from dethrone.harness.core.plan import Plan, presentable
@@ -56,6 +54,7 @@ from dethrone.harness.core.world import VirtualBackend
 from dethrone.harness.engine.run.artifacts import CUT, FREE_MIN, collect, free_bytes, log_tail, too_full
 from dethrone.harness.engine.run.code_names import chosen_checkers
 from dethrone.harness.engine.run.director import Director
+from dethrone.harness.engine.run.disk_needs import disk_model, puts_back_older
 from dethrone.harness.engine.run.judge import write_verdict
 from dethrone.harness.engine.run.judgement import RunResult
 from dethrone.harness.engine.run.lifecycle import Course, default_dir, signals, versions
@@ -160,7 +159,8 @@ class _Run(Course):
                 system,
                 host,
                 nodes[name],
-                keeps_copies=puts_back_older(plan, self.draft.faults),
+                keeps_copies=puts_back_older(plan.schedule, self.draft.faults),
+                disk_model=disk_model(plan.schedule, self.draft.faults),
                 fails=bool(needs & {"disks", "power"}),
                 limits=tuple(sorted(needs & OF_GROUPS)),
                 watches=self.draft.watches,
@@ -374,19 +374,6 @@ def node_specs(plan: Plan, hosts: Mapping[str, Host], *, memory_dir: str = "") -
     }
 
 
-def puts_back_older(plan: Plan, faults: Mapping[str, Fault]) -> bool:
-    """Whether the schedule puts an older copy of a file in its place, so that copies must be kept."""
-    touching = {kind: fault for kind, fault in faults.items() if "disk" in traits_of(fault).touches}
-    node = plan.nodes[:1]
-    disks = [
-        touching[planned.kind].apply(healthy_cluster(node), node, planned.params)[node[0]].disk
-        for step in plan.schedule.steps
-        for planned in step.faults
-        if planned.kind in touching
-    ]
-    return any(disk is not None and disk.kind == "stale" for disk in disks)
-
-
 def prepare_host(
     system: System,
     host: Host,
@@ -394,6 +381,7 @@ def prepare_host(
     *,
     keeps_copies: bool = False,
     fails: bool = False,
+    disk_model: DiskModel = "journal",
     limits: tuple[str, ...] = (),
     watches: tuple[Watch, ...] = (),
 ) -> None:
@@ -417,6 +405,7 @@ def prepare_host(
         noise_max_ns=node.noise_max_ns,
         keeps_copies=keeps_copies,
         fails=fails,
+        disk_model=disk_model,
         limits=limits,
         versions=system.commands(node) if isinstance(system, Upgradable) and system.versions() else {},
         version=system.begins_with(node.knobs) if isinstance(system, Upgradable) else "",

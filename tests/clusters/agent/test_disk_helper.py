@@ -22,7 +22,7 @@ from dethrone.harness.core.rng import Rng
 from tests.waiting import until
 
 from .conftest import AGENT, PYTHON, RUN
-from .test_volume import image, play
+from .test_volume import MODELS, image, play
 
 pytestmark = [
     pytest.mark.namespaces,
@@ -71,13 +71,14 @@ def apart():
 class Disk:
     """A mounted directory with its helper; the same steps as on a bare volume."""
 
-    def __init__(self, place):
-        self.place = place
+    def __init__(self, place, model="journal"):
+        self.place, self.model = place, model
         (place / "d").mkdir(parents=True, exist_ok=True)
         self.on()
 
     def on(self):
         argv = [PYTHON, "-S", str(AGENT), "disk", "--directory", str(self.place), "--run", RUN]
+        argv += ["--model", self.model]
         self.helper = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         assert "ok" in json.loads(self.helper.stdout.readline())
         assert mounted(str(self.place))[-1].source == f"dethrone-{RUN}"
@@ -128,15 +129,43 @@ class Disk:
         os.link(self.at(old), self.at(new))
 
     def unlink(self, name):
-        self.at(name).unlink()
+        path = self.at(name)
+        (path.rmdir if path.is_dir() else path.unlink)()
+
+    def make(self, name):
+        self.at(name).mkdir()
+
+    sync_names = sync
 
 
-def test_random_sequences_lose_exactly_the_unsynced_bytes_through_the_kernel(apart, tmp_path):
+@pytest.mark.parametrize("name", MODELS)
+def test_random_sequences_lose_exactly_what_is_not_synced_through_the_kernel(apart, tmp_path, name):
     def body():
-        for number in range(6):
-            disk = Disk(tmp_path / str(number))
-            play(Rng(number), disk, disk.place, 25)
+        for number in range(150 // MODELS[name].STEPS):
+            disk = Disk(tmp_path / str(number), name)
+            play(Rng(number), MODELS[name](), disk, disk.place)
             disk.off()
+
+    apart(body)
+
+
+def test_posix_keeps_no_name_whose_directory_was_not_synced_however_often_its_file_was(apart, tmp_path):
+    def body():
+        disk = Disk(tmp_path / "disk", "posix")
+        disk.write("vote", 0, b"old")
+        disk.sync("vote")
+        disk.sync_names("")
+        for synced in (False, True):
+            disk.write("vote.new", 0, b"new")
+            disk.sync("vote.new")
+            disk.rename("vote.new", "vote")
+            disk.sync("vote")
+            if synced:
+                disk.sync_names("")
+            found = disk.lose_power()
+            assert (found["model"], found["names"], found["files"]) == ("posix", 1 - synced, 1 - synced)
+            assert image(disk.place) == {b"d": None, b"vote": b"new" if synced else b"old"}
+        disk.off()
 
     apart(body)
 
@@ -262,7 +291,7 @@ def test_a_helper_that_is_killed_loses_nothing_and_the_mount_is_removed_twice(ap
         assert not unmount_ours(str(disk.place), "another run")
         assert unmount_ours(str(disk.place), RUN)
         assert not unmount_ours(str(disk.place), RUN)
-        assert image(disk.place) == {b"f": b"never synced"}
+        assert image(disk.place) == {b"d": None, b"f": b"never synced"}
         disk.on()
         assert disk.at("f").read_bytes() == b"never synced"
         assert sorted(path.name for path in disk.place.iterdir()) == ["d", "f"]

@@ -55,9 +55,10 @@ class Apart(Box):
     def command(self, *argv):
         return ["unshare", "--mount", "--propagation", "private", *argv]
 
-    def start(self, *more, faketime=False):
+    def start(self, *more, faketime=False, model="journal"):
         command = Command(argv=(sys.executable, "-S", "-c", NODE, str(self.directory)))
-        return msgspec.structs.replace(Box.start(self), command=command, clock_socket=None, fails=True)
+        changes = {"command": command, "clock_socket": None, "fails": True, "disk_model": model}
+        return msgspec.structs.replace(Box.start(self), **changes)
 
     def inside(self, script):
         """What a shell in there says."""
@@ -77,11 +78,11 @@ class Apart(Box):
 
 
 @pytest.fixture
-def apart(tmp_path):
+def apart(tmp_path, request):
     one = Apart("n1", tmp_path / "n1")
     one.serve("--probe-port", "0")
     one.meet()
-    one.host.prepare(one.start(), {}, dead_man_ns=0)
+    one.host.prepare(one.start(model=getattr(request, "param", "journal")), {}, dead_man_ns=0)
     one.start_node()
     until(one.synced)
     yield one
@@ -109,6 +110,25 @@ def test_a_loss_of_power_takes_exactly_what_was_not_synced(apart, torn):
         healed = apart.host.converge(HEALTHY)
         assert healed.confirmed, healed.why
         until(lambda size=size: apart.synced() > size + 32)
+
+
+BY_POSIX = HostState(down="POWER", disk=DiskTrouble(kind="unsynced", model="posix"))
+
+
+@pytest.mark.parametrize("apart", ["posix"], indirect=True)
+def test_a_loss_of_power_by_posix_takes_a_file_whose_directory_is_never_synced(apart):
+    found = apart.host.converge(BY_POSIX)
+    assert found.confirmed, found.why
+    assert (found.detail["POWER"]["model"], found.detail["POWER"]["lost_names"]) == ("posix", 1)
+    assert apart.inside(f"ls {apart.directory}/data").split() == []
+
+
+def test_a_loss_of_power_by_another_model_than_that_of_the_mount_did_not_happen(apart):
+    found = apart.host.converge(BY_POSIX)
+    assert not found.confirmed
+    assert "the disk was mounted to lose what journal allows, not posix" in found.why
+    assert apart.inside(f"ls {apart.directory}/data").split() == ["log"]
+    assert apart.host.converge(HostState(down="POWER")).detail["POWER"]["model"] == "journal"
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ import pytest
 from dethrone.clusters.local import backend
 from dethrone.harness.core.clock import SECOND
 from dethrone.harness.core.errors import ConfigError, MissingCapability
+from dethrone.harness.engine.run.disk_needs import disk_model
 from dethrone.harness.engine.run.options import RunOptions
 from dethrone.harness.engine.run.planning import draft
 
@@ -58,3 +59,38 @@ def test_refused_connections_are_simulated_only_where_there_are_connections(tmp_
     else:
         with pytest.raises(ConfigError, match="cannot be refused"):
             draft(asked, seed=1)
+
+
+def powerlosses(tmp_path, *models):
+    """A written schedule with a loss of power by each of these models."""
+    written = tmp_path / "power.toml"
+    written.write_text(
+        "".join(
+            f'[[step]]\n[[step.fault]]\nkind = "powerloss"\nvictims = "leader"\nparams = {{ model = "{model}" }}\n'
+            for model in models
+        )
+    )
+    return written
+
+
+@pytest.mark.parametrize("model", ["journal", "posix"])
+def test_a_run_has_the_model_of_disks_that_its_losses_of_power_have(tmp_path, monkeypatch, model):
+    monkeypatch.setattr(backend, "_capabilities", lambda: backend.OF_MOUNTS)
+    drafted = draft(options(schedule=powerlosses(tmp_path, model, model)), seed=1)
+    assert disk_model(drafted.plan.schedule, drafted.faults) == model
+    assert drafted.plan.promise.bears("powerloss", {"model": model}) == ("powerloss" if model == "journal" else None)
+
+
+def test_two_models_of_disks_in_one_run_are_refused(tmp_path):
+    asked = RunOptions(system="raft", backend="sim", nodes=3, schedule=powerlosses(tmp_path, "journal", "posix"))
+    with pytest.raises(ConfigError, match="different models: journal, posix"):
+        draft(asked, seed=1)
+
+
+def test_names_that_no_sync_made_durable_are_lost_on_real_hosts_only(tmp_path):
+    def drafted(model):
+        return draft(RunOptions(system="raft", backend="sim", nodes=3, schedule=powerlosses(tmp_path, model)), seed=1)
+
+    assert drafted("journal").plan.schedule.kinds == ("powerloss",)
+    with pytest.raises(ConfigError, match="cannot happen in simulation"):
+        drafted("posix")
