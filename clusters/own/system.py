@@ -22,7 +22,7 @@ from dethrone.clusters.own.client import OwnClient
 from dethrone.clusters.own.client_process import ClientProcess
 from dethrone.clusters.own.headers import Carrying, carried, check_values, over
 from dethrone.clusters.own.parse import BESIDE_PORT, FileRead, memory_bytes, parse
-from dethrone.clusters.own.promise import exempt, observable, promise_of, told_events
+from dethrone.clusters.own.promise import exempt, is_durable, observable, promise_of, told_events
 from dethrone.clusters.own.python_packages import wheel_files
 from dethrone.clusters.own.spec import Description
 from dethrone.clusters.own.supervising import command_of, commands_in, output_of, supervised, understood
@@ -99,6 +99,7 @@ class OwnSystem:
         chosen = {**known, **settings}
         asking: tuple[Carrying, ...] = (self._description.probe, *self._description.ops.values())
         check_values(asking, chosen, where=f"the knobs of {self.name}")
+        is_durable(self._description, chosen)
         return chosen
 
     def secret_knobs(self) -> tuple[str, ...]:
@@ -115,7 +116,7 @@ class OwnSystem:
 
     def defaults(self) -> RunDefaults:
         """Faults that are promised to be borne; between them a stretch long enough that liveness is exercised."""
-        bound = promise_of(self._description, profile=PROFILE).leader_bound_ns
+        bound = promise_of(self._description, {}, profile=PROFILE).leader_bound_ns
         borne = self._description.promise.tolerates
         workload = next((name for name, needs in _WORKLOADS if needs <= self.operations()), "election")
         interval = bound + 2 * SECOND
@@ -319,9 +320,8 @@ class OwnSystem:
 
     def promise(self, knobs: Mapping[str, str], *, profile: str, voters: int) -> Promise:
         """What the description claims."""
-        del knobs
         check_voters(self.name, voters)
-        return promise_of(self._description, profile=profile)
+        return promise_of(self._description, knobs, profile=profile)
 
     def observable(self) -> tuple[str, ...]:
         """What its probe, trace and operations show."""
@@ -383,7 +383,7 @@ class OwnSystem:
         """Every property that will be n/a."""
         return [
             (name, No(f"{why.kind}: {why.reason}", "docs/own-system.md says what shows it"))
-            for name, why in sorted(exempt(self._description).items())
+            for name, why in sorted(exempt(self._description, {}).items())
         ]
 
 
@@ -442,6 +442,7 @@ def described(path: Path) -> OwnSystem:
             ) from error
 
     description = parse(text, path=str(path), read=read)
+    is_durable(description, {})
     _check_faults(description)
     for file in {op.client.rpartition(":")[0] for op in description.ops.values() if op.client}:
         if not (path.parent / file).is_file():
