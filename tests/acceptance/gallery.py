@@ -56,6 +56,9 @@ SETTINGS = (
     Setting("pysyncobj"),
     Setting("pysyncobj-0.3.14"),
     Setting("ovsdb"),
+    Setting("patroni"),
+    Setting("patroni", "synchronous", ("--set", "synchronous=true")),
+    Setting("patroni", "strict", ("--set", "synchronous=true", "--set", "strict=true")),
 )
 WORKLOADS: Mapping[str, tuple[str, ...]] = {
     "redis-sentinel": ("log", "register"),
@@ -63,6 +66,7 @@ WORKLOADS: Mapping[str, tuple[str, ...]] = {
     "hashicorp-raft": ("log", "register"),
     "pysyncobj": ("log",),
     "ovsdb": ("register", "set"),
+    "patroni": ("log", "register"),
 }
 """What the clients of a system serve."""
 
