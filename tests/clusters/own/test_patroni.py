@@ -13,16 +13,16 @@ import pytest
 
 from dethrone.clusters.gallery.patroni import client, status
 
-MEMBERS = [{"name": "n1", "role": "replica"}, {"name": "n2", "role": "leader"}]
+LEASE = {"kvs": [{"key": "L3NlcnZpY2Uva2VlcC9sZWFkZXI=", "value": "bjI="}]}
 
 
 @pytest.fixture
 def says(monkeypatch):
-    """What the REST API answers, by path; what is missing is not answered."""
+    """What Patroni and etcd answer, by path; what is missing is not answered."""
     answers = {}
 
-    def asked(_address, _port, path, *, deadline):
-        del deadline
+    def asked(_address, _port, path, given=None):
+        assert given in (None, {"key": LEASE["kvs"][0]["key"], "serializable": True})
         if path not in answers:
             raise http.client.HTTPException("nothing")
         return answers[path]
@@ -32,21 +32,21 @@ def says(monkeypatch):
 
 
 def test_a_standby_names_who_holds_the_lease_and_a_primary_itself(says):
-    says["/cluster"] = {"members": MEMBERS}
+    says["/v3/kv/range"] = LEASE
     says["/health"] = {"role": "replica", "timeline": 3, "state": "running", "xlog": {}}
-    assert status.status("n1", "", 0) == {"role": "replica", "timeline": 3, "state": "running", "leader": "n2"}
+    assert status.status("n1", "", 0, 0) == {"role": "replica", "timeline": 3, "state": "running", "leader": "n2"}
     says["/health"] = {"role": "primary", "timeline": 4, "state": "running"}
-    assert status.status("n1", "", 0)["leader"] == "n1"
+    assert status.status("n1", "", 0, 0)["leader"] == "n1"
 
 
 def test_without_etcd_a_standby_follows_nobody_and_without_a_server_nothing_is_said(says):
     says["/health"] = {"role": "replica", "timeline": 3, "state": "running"}
-    assert status.status("n1", "", 0)["leader"] is None
-    says["/cluster"] = {"members": MEMBERS[:1]}
-    assert status.status("n1", "", 0)["leader"] is None
+    assert status.status("n1", "", 0, 0)["leader"] is None
+    says["/v3/kv/range"] = {"header": {}}
+    assert status.status("n1", "", 0, 0)["leader"] is None
     says["/health"] = {"role": "replica", "state": "starting"}
     with pytest.raises(LookupError):
-        status.status("n1", "", 0)
+        status.status("n1", "", 0, 0)
 
 
 # --- clients ------------------------------------------------------------------------------------------------------
