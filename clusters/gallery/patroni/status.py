@@ -6,8 +6,8 @@ Patroni's REST API (``/health``) asks the server for role and timeline in one qu
 one number, so they belong together; at a standby the timeline is one that Patroni keeps. Who holds the lease, the etcd
 member of this node says, at another moment: a standby may name the new primary while it is on the old timeline. (For
 ``/cluster`` Patroni asks a majority of etcd; a few such questions that wait occupy all threads of its API.) In the
-trace file therefore stands a line for each timeline in which the server was seen to be primary. Out of scope: whether
-the server is in reach of clients.
+trace file therefore stands a line for each timeline in which the server was seen to be primary. A server that starts
+or stops serves no client, and has the timeline that it had last. Out of scope: whether it is in reach of clients.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import sys
 from typing import Any
 
 LIMIT_S = 0.2
+IDLE = ("stopping", "stopped", "starting", "crashed")
 LEASE = b"/service/keep/leader"
 
 
@@ -38,10 +39,15 @@ def holder(address: str, port: int) -> str | None:
     return next((base64.b64decode(one["value"]).decode() for one in found.get("kvs", ())), None)
 
 
-def status(name: str, address: str, rest: int, etcd: int) -> dict[str, Any]:
-    """One answer. Raises OSError, HTTPException, ValueError or LookupError."""
+def status(name: str, address: str, rest: int, etcd: int, *, last: int) -> dict[str, Any]:
+    """One answer. ``last``: the timeline of the one before; 0: unknown.
+
+    Raises OSError, HTTPException, ValueError or LookupError.
+    """
     own = asked(address, rest, "/health")
-    found = {"role": own["role"], "timeline": own["timeline"], "state": own["state"], "leader": None}
+    if own["state"] in IDLE and "timeline" not in own and last:
+        return {"role": own["state"], "timeline": last, "leader": None}
+    found = {"role": own["role"], "timeline": own["timeline"], "leader": None}
     if own["role"] == "primary":
         return {**found, "leader": name}
     try:
@@ -52,10 +58,11 @@ def status(name: str, address: str, rest: int, etcd: int) -> dict[str, Any]:
 
 def main(name: str, address: str, rest: str, etcd: str, trace: str) -> None:
     """Answer until the input ends."""
-    led = 0
+    led = last = 0
     for _ in sys.stdin:
         try:
-            found = status(name, address, int(rest), int(etcd))
+            found = status(name, address, int(rest), int(etcd), last=last)
+            last = found["timeline"] or last
             if found["role"] == "primary" and found["timeline"] > led:
                 led = found["timeline"]
                 with open(trace, "a", encoding="utf-8") as file:  # noqa: PTH123 - it runs alone on a host

@@ -34,19 +34,26 @@ def says(monkeypatch):
 def test_a_standby_names_who_holds_the_lease_and_a_primary_itself(says):
     says["/v3/kv/range"] = LEASE
     says["/health"] = {"role": "replica", "timeline": 3, "state": "running", "xlog": {}}
-    assert status.status("n1", "", 0, 0) == {"role": "replica", "timeline": 3, "state": "running", "leader": "n2"}
+    assert status.status("n1", "", 0, 0, last=0) == {"role": "replica", "timeline": 3, "leader": "n2"}
     says["/health"] = {"role": "primary", "timeline": 4, "state": "running"}
-    assert status.status("n1", "", 0, 0)["leader"] == "n1"
+    assert status.status("n1", "", 0, 0, last=0)["leader"] == "n1"
 
 
 def test_without_etcd_a_standby_follows_nobody_and_without_a_server_nothing_is_said(says):
     says["/health"] = {"role": "replica", "timeline": 3, "state": "running"}
-    assert status.status("n1", "", 0, 0)["leader"] is None
+    assert status.status("n1", "", 0, 0, last=0)["leader"] is None
     says["/v3/kv/range"] = {"header": {}}
-    assert status.status("n1", "", 0, 0)["leader"] is None
-    says["/health"] = {"role": "replica", "state": "starting"}
+    assert status.status("n1", "", 0, 0, last=0)["leader"] is None
+    says["/health"] = {"role": "primary", "state": "unknown"}
     with pytest.raises(LookupError):
-        status.status("n1", "", 0, 0)
+        status.status("n1", "", 0, 0, last=3)
+
+
+def test_a_primary_that_stops_leads_no_more_and_has_the_timeline_that_it_had(says):
+    says["/health"] = {"role": "primary", "state": "stopping"}
+    assert status.status("n1", "", 0, 0, last=3) == {"role": "stopping", "timeline": 3, "leader": None}
+    with pytest.raises(LookupError):
+        status.status("n1", "", 0, 0, last=0)
 
 
 # --- clients ------------------------------------------------------------------------------------------------------
