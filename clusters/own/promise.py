@@ -6,9 +6,13 @@ safety that its channels cannot show is not observable; the report shows each re
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from dethrone.clusters.own.spec import Description
+from dethrone.clusters.own.words import fill
 from dethrone.harness.core.clock import SECOND, Ns
 from dethrone.harness.core.duration import parse_duration
+from dethrone.harness.core.errors import ConfigError
 from dethrone.harness.core.promise import NotPromised, Promise, noise_limit_ns
 
 ASSERTIONS = ("always", "sometimes", "unreachable")
@@ -34,8 +38,8 @@ def told_events(description: Description) -> frozenset[str]:
     return frozenset(description.trace.events if description.trace is not None else ())
 
 
-def promise_of(description: Description, *, profile: str) -> Promise:
-    """The promise."""
+def promise_of(description: Description, knobs: Mapping[str, str], *, profile: str) -> Promise:
+    """The promise with these knobs; those of the description, where they are not given."""
     said = description.promise
     election = parse_duration(said.election_timeout)
     leader_within = _ns(said.leader_within)
@@ -52,7 +56,7 @@ def promise_of(description: Description, *, profile: str) -> Promise:
         step_down_ns=_ns(said.step_down_within),
         converge_ns=_ns(said.converge_within),
         tiers=said.tiers if leader_within is not None else (),
-        exempt=exempt(description),
+        exempt=exempt(description, knobs),
         tolerates=dict.fromkeys(said.tolerates),
         safe_under=dict.fromkeys((*said.tolerates, *said.safe_under)),
         leader_bound_to_term=said.leader_bound_to_term,
@@ -63,12 +67,28 @@ def promise_of(description: Description, *, profile: str) -> Promise:
     )
 
 
-def exempt(description: Description) -> dict[str, NotPromised]:
+def exempt(description: Description, knobs: Mapping[str, str]) -> dict[str, NotPromised]:
     """Property → why it is not judged."""
-    return {**_unbounded(description), **_unseen(description)}
+    return {**_unbounded(description, knobs), **_unseen(description)}
 
 
-def _unbounded(description: Description) -> dict[str, NotPromised]:
+def is_durable(description: Description, knobs: Mapping[str, str]) -> bool:
+    """Whether acknowledged writes are promised to survive. ConfigError: the knob that says so is neither true nor
+    false."""
+    said = description.promise.durable
+    if isinstance(said, bool):
+        return said
+    word = fill(said, {**description.knobs, **knobs})
+    if word not in ("true", "false"):
+        raise ConfigError(
+            f"durable = {said!r} is {word!r}",
+            where=f"{description.path}: [promise] durable",
+            next_step="write true or false, or a knob in braces whose value is one of them",
+        )
+    return word == "true"
+
+
+def _unbounded(description: Description, knobs: Mapping[str, str]) -> dict[str, NotPromised]:
     said, told = description.promise, told_events(description)
     out = {}
     for name, bound, key in (
@@ -78,7 +98,7 @@ def _unbounded(description: Description) -> dict[str, NotPromised]:
     ):
         if bound is None:
             out[name] = NotPromised(f"the description gives no {key}")
-    if not said.durable:
+    if not is_durable(description, knobs):
         out["acknowledged-survives"] = NotPromised("the description says that acknowledged writes may be lost")
     if not said.pre_vote:
         out["leader-stability"] = NotPromised("the description promises no pre-vote")

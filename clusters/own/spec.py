@@ -161,7 +161,7 @@ class PromiseTable(Table, frozen=True, kw_only=True):
     """``[promise]``: what the system claims. What it omits is not promised, and so not judged.
 
     ``tolerates``: faults under which everything promised holds; ``safe_under``: further faults under which safety does.
-    ``durable``: what was acknowledged is not lost.
+    ``durable``: what was acknowledged is not lost; or a knob in braces whose value says so.
     """
 
     election_timeout: str
@@ -171,7 +171,7 @@ class PromiseTable(Table, frozen=True, kw_only=True):
     leader_within: str | None = None
     step_down_within: str | None = None
     converge_within: str | None = None
-    durable: bool = True
+    durable: bool | str = True
     tiers: tuple[Literal["T1", "T2", "T3", "T4", "T5"], ...] = ("T1", "T2")
     leader_bound_to_term: bool = False
     linearizable_reads: bool = False

@@ -24,7 +24,7 @@ from dethrone.clusters.own.client import Divided, OwnClient
 from dethrone.clusters.own.client_process import ClientProcess
 from dethrone.clusters.own.headers import Carrying, carried, check_values, over
 from dethrone.clusters.own.parse import BESIDE_PORT, memory_bytes, parse
-from dethrone.clusters.own.promise import exempt, observable, promise_of, told_events
+from dethrone.clusters.own.promise import exempt, is_durable, observable, promise_of, told_events
 from dethrone.clusters.own.python_packages import wheel_files
 from dethrone.clusters.own.spec import Description, OpTable
 from dethrone.clusters.own.supervising import command_of, commands_in, output_of, room, supervised, understood
@@ -105,6 +105,7 @@ class OwnSystem:
         told = self._description
         asking: tuple[Carrying, ...] = (told.probe, *told.ops.values(), *told.membership.values())
         check_values(asking, chosen, where=f"the knobs of {self.name}")
+        is_durable(self._description, chosen)
         return chosen
 
     def secret_knobs(self) -> tuple[str, ...]:
@@ -121,7 +122,7 @@ class OwnSystem:
 
     def defaults(self) -> RunDefaults:
         """Faults that are promised to be borne; between them a stretch long enough that liveness is exercised."""
-        bound = promise_of(self._description, profile=PROFILE).leader_bound_ns
+        bound = promise_of(self._description, {}, profile=PROFILE).leader_bound_ns
         borne = self._description.promise.tolerates
         workload = next((name for name, needs in _WORKLOADS if needs <= self.operations()), "election")
         interval = bound + 2 * SECOND
@@ -368,9 +369,8 @@ class OwnSystem:
 
     def promise(self, knobs: Mapping[str, str], *, profile: str, voters: int) -> Promise:
         """What the description claims."""
-        del knobs
         check_voters(self.name, voters)
-        return promise_of(self._description, profile=profile)
+        return promise_of(self._description, knobs, profile=profile)
 
     def observable(self) -> tuple[str, ...]:
         """What its probe, trace and operations show."""
@@ -432,7 +432,7 @@ class OwnSystem:
         """Every property that will be n/a."""
         return [
             (name, No(f"{why.kind}: {why.reason}", "docs/own-system.md says what shows it"))
-            for name, why in sorted(exempt(self._description).items())
+            for name, why in sorted(exempt(self._description, {}).items())
         ]
 
 
@@ -472,6 +472,7 @@ def described(path: Path) -> OwnSystem:
         raise ConfigError("the description of a system is no UTF-8 text", where=str(path)) from error
 
     description = parse(text, path=str(path), read=partial(brought, path))
+    is_durable(description, {})
     _check_faults(description)
     for table, ops in (("ops", description.ops), ("membership", description.membership)):
         for file in {op.client.rpartition(":")[0] for op in ops.values() if op.client}:

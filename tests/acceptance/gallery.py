@@ -62,6 +62,9 @@ SETTINGS = (
     Setting("ratis"),
     Setting("kazoo-election"),
     Setting("kazoo-election", "no-listener", ("--set", "listens=false")),
+    Setting("patroni"),
+    Setting("patroni", "synchronous", ("--set", "synchronous=true")),
+    Setting("patroni", "strict", ("--set", "synchronous=true", "--set", "strict=true")),
 )
 WORKLOADS: Mapping[str, tuple[str, ...]] = {
     "redis-sentinel": ("log", "register"),
@@ -72,6 +75,7 @@ WORKLOADS: Mapping[str, tuple[str, ...]] = {
     "jraft": ("log", "register"),
     "ratis": ("log", "register"),
     "kazoo-election": ("log",),
+    "patroni": ("log", "register"),
 }
 """What the clients of a system serve."""
 

@@ -25,6 +25,7 @@ from dethrone.clusters.own.host.family import (
     await_that,
     living,
     send,
+    stay_together,
     tell,
 )
 from dethrone.clusters.own.host.once import Once
@@ -189,6 +190,8 @@ def main(arguments: list[str]) -> None:
     path, incarnation = arguments
     with open(path, encoding="utf-8") as file:  # noqa: PTH123
         node = Node(json.load(file), incarnation)
+    if why := stay_together():
+        tell(f"a process that leaves this process group is missed by faults of its node, and can: {why}")
     try:
         code = node.run()
     except CannotStart as error:

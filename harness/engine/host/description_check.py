@@ -230,12 +230,13 @@ class _Examination:
                 row("hosts", f"{program} is there", f"{key} executes it, and no such program is found", step)
 
     def _ports(self, host: Host, node: NodeSpec) -> None:
+        limit = max(START_LIMIT_NS, self._plan.promise.leader_bound_ns)  # it may wait for a leader to follow
+        deadline = time.monotonic_ns() + limit
         for name, port in self._described.ports(node).items():
-            deadline = time.monotonic_ns() + START_LIMIT_NS
             while not _listens(node.address, port):
                 self._alive(host, node)
                 if time.monotonic_ns() > deadline:
-                    why = f"no process listens on {node.address}:{port} after {START_LIMIT_NS // SECOND} s"
+                    why = f"no process listens on {node.address}:{port} after {limit // SECOND} s"
                     self._no("start", f"{node.name} listens on {name} = {port}", why, "check ports and command")
                     break
                 time.sleep(0.05)
@@ -264,8 +265,9 @@ class _Examination:
         bound = max(START_LIMIT_NS, 2 * self._plan.promise.leader_bound_ns)
         deadline = time.monotonic_ns() + bound
         body, wrong, leader, untermed = b"", "", None, ""
-        while leader is None and time.monotonic_ns() < deadline:
-            readings: dict[str, Reading] = {}
+        readings: dict[str, Reading] = {}
+        while (leader is None or first not in readings) and time.monotonic_ns() < deadline:
+            readings = {}
             for name, node in nodes.items():
                 self._alive(hosts[name], node)
                 try:
@@ -279,11 +281,10 @@ class _Examination:
                     readings[name] = found
             leads = {name: reading.term for name, reading in readings.items() if reading.leads}
             leader = next((name for name, term in leads.items() if term > 0), None)
-            if leader is None:
-                if leads and not untermed:  # it may report its term a moment after its role
-                    untermed = next(iter(leads))
-                    deadline = min(deadline, time.monotonic_ns() + TERM_LIMIT_NS)
-                time.sleep(0.1)
+            if leader is None and leads and not untermed:  # it may report its term a moment after its role
+                untermed = next(iter(leads))
+                deadline = min(deadline, time.monotonic_ns() + TERM_LIMIT_NS)
+            time.sleep(0.1)
         if not body:
             self._no("probe", f"{first} answers", wrong or "no answer", "check [probe]: path, port, command")
             return None

@@ -21,7 +21,7 @@ def test_an_example_is_a_description_that_can_be_judged(name, text):
     found = parse(text, path=f"{name}.toml", read=lambda _: FileRead(b"", executable=True))
     assert found.system.name == name
     assert OwnSystem(found).defaults().workload in ("register", "log")
-    promise = promise_of(found, profile=PROFILE)
+    promise = promise_of(found, {}, profile=PROFILE)
     assert "leader-when-owed" not in promise.exempt
     assert promise.source
 

@@ -1,5 +1,6 @@
 """The supervisor with real processes: their order, their ends, what is held, and what is done once."""
 
+import ctypes
 import json
 import os
 import signal
@@ -35,6 +36,23 @@ print("panic: the last words of", name, flush=True)
 sys.exit(7)
 """
 """Listens, and ends with 7 when it is told to by a file."""
+DAEMON = """
+import os, sys, time
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        with open(sys.argv[1], "w") as file:
+            file.write(f"{os.getpid()} {os.getpgid(0)}\\n")
+        time.sleep(60)
+    os._exit(0)
+time.sleep(60)
+"""
+"""Starts a daemon in a session of its own, which writes down its id and its process group."""
+
+
+def gain_nothing():
+    """As agents start nodes (PR_SET_NO_NEW_PRIVS)."""
+    ctypes.CDLL(None).prctl(*map(ctypes.c_ulong, (38, 1, 0, 0, 0)))
 
 
 class World:
@@ -78,7 +96,13 @@ class World:
         (self.root / "config.json").write_text(json.dumps(self.config))
         argv = [sys.executable, "-S", str(self.root / "supervisor.py"), str(self.root / "config.json")]
         with (self.root / "log" / "node.log").open("ab") as log:
-            node = subprocess.Popen([*argv, str(self.incarnation)], stdout=log, stderr=log, start_new_session=True)
+            node = subprocess.Popen(
+                [*argv, str(self.incarnation)],
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                preexec_fn=gain_nothing,  # noqa: PLW1509 - one system call
+            )
         self.nodes.append(node)
         return node
 
@@ -144,6 +168,18 @@ def test_a_process_starts_once_the_one_that_it_waits_for_is_ready_and_has_a_log_
     assert "store says its incarnation 1" in world.text("store")
     assert "watch is up" in world.text("watch")
     assert "watch" not in world.text("store")
+
+
+def test_a_daemon_stays_in_the_group_of_its_node_and_ends_with_it(world):
+    noted = world.root / "daemon"
+    argv = [sys.executable, "-S", "-c", DAEMON, str(noted)]
+    world.config["processes"][0] |= {"argv": argv, "ready": None}
+    node = world.start()
+    until(lambda: noted.exists() and noted.read_text().endswith("\n"), LIMIT_S)
+    daemon, group = map(int, noted.read_text().split())
+    assert group == node.pid
+    world.kill(node)
+    until(lambda: (stat_of(daemon) or "Z")[0] in "ZX", LIMIT_S)
 
 
 def test_a_process_that_never_gets_ready_keeps_the_next_one_waiting(world):

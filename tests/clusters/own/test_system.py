@@ -125,6 +125,16 @@ def test_acknowledged_writes_may_be_lost_where_the_description_says_so():
     assert "acknowledged-survives" not in promise().exempt
 
 
+def test_a_knob_may_say_whether_acknowledged_writes_survive():
+    of = system(("tolerates =", 'durable = "{safe}"\ntolerates ='), ("[promise]", "[knobs]\nsafe = false\n[promise]"))
+    for settings, judged in (({}, False), ({"safe": "true"}, True)):
+        knobs = of.knobs(settings, profile=None, variant=None)
+        made = of.promise(knobs, profile="own", voters=3)
+        assert ("acknowledged-survives" not in made.exempt) is judged
+    with pytest.raises(ConfigError, match=r"durable = '\{safe\}' is 'perhaps'"):
+        of.knobs({"safe": "perhaps"}, profile=None, variant=None)
+
+
 def test_a_probed_log_end_judges_new_leaders_only_with_a_commit_and_a_leader_bound_to_its_term():
     bound = ("tolerates =", "leader_bound_to_term = true\ntolerates =")
     assert "leader-completeness" not in promise(('commit = "raft.commit"', ENDS), bound).exempt

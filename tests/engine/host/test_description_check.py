@@ -48,7 +48,8 @@ class Node(BaseHTTPRequestHandler):
         pass
 
     def do_GET(self):
-        self.answer(200, self.server.status)
+        self.server.unready -= 1
+        self.answer(200, self.server.status if self.server.unready < 0 else b'{"role": "joining"}')
 
     def do_PUT(self):
         self.rfile.read(int(self.headers.get("Content-Length", 0)))
@@ -64,9 +65,10 @@ class Node(BaseHTTPRequestHandler):
 class OneHost:
     """A host that is this process: its node is a web server, killed and started with ``converge``."""
 
-    name, address, places, shares_user = "n1", "127.0.0.1", IN_A_CONTAINER, ""
+    places, shares_user = IN_A_CONTAINER, ""
 
-    def __init__(self, world, news):
+    def __init__(self, number, world, news):
+        self.name, self.address = f"n{number}", f"127.0.0.{number}"
         self.world, self.news, self.server, self.starts = world, news, None, 0
 
     def prepare(self, start, peers, *, dead_man_ns):
@@ -87,7 +89,10 @@ class OneHost:
             self.tell("exited", {"incarnation": 1, "code": 2, "asked": False})
             return
         self.server = ThreadingHTTPServer((self.address, self.world.port), Node)
-        self.server.status = json.dumps(self.world.status | {"term": self.world.terms[self.starts - 1]}).encode()
+        status = self.world.status | {"term": self.world.terms[self.starts - 1]}
+        if status["leader"] in {f"n{number}" for number in range(1, self.world.nodes + 1)} - {self.name}:
+            status["role"] = "follower"
+        self.server.status, self.server.unready = json.dumps(status).encode(), self.world.unready.get(self.name, 0)
         self.server.put, self.server.daemon_threads = self.world.put, True
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
         self.tell("started", {"incarnation": self.starts, "asked": True})
@@ -100,10 +105,10 @@ class OneHost:
         else:
             self.stop_node()
             self.tell("exited", {"incarnation": self.starts, "code": -9, "asked": True})
-        return Evidence(host="n1", span=Span(0, 0), state=want, confirmed=True)
+        return Evidence(host=self.name, span=Span(0, 0), state=want, confirmed=True)
 
     def tell(self, kind, data):
-        self.news(HostNews(host="n1", kind=kind, span=Span(0, 0), data=data))
+        self.news(HostNews(host=self.name, kind=kind, span=Span(0, 0), data=data))
 
     def stop_node(self):
         if self.server is not None:
@@ -126,8 +131,9 @@ class World:
             free.bind(("127.0.0.1", 0))
             self.port = free.getsockname()[1]
         self.status = {"role": "leader", "leader": "n1"}
+        self.nodes = 1
         self.terms, self.put, self.exits, self.refuses, self.gone = [3, 3], 200, False, False, []
-        self.lacks = ()
+        self.lacks, self.unready = (), {}
         self.lines = ['{"dethrone": 1, "event": "elected", "term": 3}', "started"]
 
     def available(self):
@@ -136,7 +142,7 @@ class World:
     def deploy(self, spec, *, origin_ns, news, progress):
         if self.refuses:
             raise ClusterError("no hosts", cause="no room", next_step="make room")
-        return {"n1": OneHost(self, news)}
+        return {f"n{number}": OneHost(number, self, news) for number in range(1, self.nodes + 1)}
 
     def destroy(self, run_id):
         self.gone.append(run_id)
@@ -157,7 +163,7 @@ def world(monkeypatch, tmp_path):
 
 def rows(world):
     world.file.write_text(world.text)
-    options = RunOptions(system=str(world.file), nodes=1, backend="here", faults=())
+    options = RunOptions(system=str(world.file), nodes=world.nodes, backend="here", faults=())
     return examine(options, lambda line: None)
 
 
@@ -199,6 +205,14 @@ def test_a_program_that_the_host_lacks_is_named_with_the_key_that_executes_it(wo
 def test_a_port_that_nobody_listens_at_is_named(world):
     world.text = world.text.replace("http =", "peer = 1, http =", 1)
     assert "n1 listens on peer = 1" in bad(world)
+
+
+def test_a_first_node_that_joins_later_than_another_one_leads_is_waited_for(world):
+    world.nodes, world.status, world.unready = 3, {"role": "leader", "leader": "n2"}, {"n1": 3}
+    found = [row for row in rows(world) if row.step == "probe"]
+    assert [row.what for row in found if row.seen == "no"] == []
+    assert found[0].what == "role: role holds 'follower'"
+    assert found[-1].what == "n2 leads"
 
 
 @pytest.mark.parametrize(
