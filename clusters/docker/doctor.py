@@ -51,7 +51,7 @@ PROBES = (
         "exit $code",
         why="a process cannot be stopped: no faults of processes",
         what_to_do="look for a policy of this machine that forbids signals",
-        proves=("signals",),
+        proves=("signals", "commands", "versions"),
     ),
     Probe(
         name="docker: files are replaced and read back",
@@ -260,7 +260,7 @@ def capabilities() -> Mapping[str, Available]:
     out = proved(found, (*PROBES, *GRANTED))
     missing = next((answer for answer in found.values() if isinstance(answer, No)), Yes())
     tried = {one: found.get("docker: image built", missing) for probe in (*PROBES, *GRANTED) for one in probe.proves}
-    return {**tried, "vdso": found.get(VDSO, missing), **out, "commands": out.get("signals", missing)}
+    return {**tried, "vdso": found.get(VDSO, missing), **out}
 
 
 def proved(found: Mapping[str, Available], probes: Iterable[Probe]) -> dict[str, Available]:

@@ -57,7 +57,7 @@ def capabilities(backend: Backend) -> Mapping[str, Available]:
     found = dict(rows(backend))
     out = proved(found, _probes())
     if out:
-        return {**out, "commands": out["signals"]}
+        return out
     known = backend.traits.capabilities
     why = next((answer for answer in found.values() if isinstance(answer, No)), None)
     able = backend.available()
