@@ -32,17 +32,17 @@ def started(box):
 
 
 def test_a_node_starts_as_its_first_version_and_stays_what_it_became(versioned):
-    host = versioned.host
-    until(lambda: started(versioned) == [(1, "1")])
+    host, log = versioned.host, versioned.directory / "node.log"
+    until(lambda: log.read_text() == "I am 1\n")
     down = host.converge(HostState(down="SIGTERM", version="2"))
     assert down.confirmed, down.why
     assert down.detail["version"]["next"] == "2"
     assert host.converge(HEALTHY).confirmed
+    until(lambda: log.read_text() == "I am 1\nI am 2\n")  # it is killed only once it has said so
     assert host.converge(HostState(down="SIGKILL")).confirmed
     assert host.converge(HEALTHY).confirmed
+    until(lambda: log.read_text() == "I am 1\nI am 2\nI am 2\n")
     until(lambda: started(versioned) == [(1, "1"), (2, "2"), (3, "2")])
-    log = versioned.directory / "node.log"
-    until(lambda: log.read_text().split("\n")[:-1] == ["I am 1", "I am 2", "I am 2"])
 
 
 def test_a_running_process_changes_no_version_and_one_that_is_not_there_is_refused(versioned):
