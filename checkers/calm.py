@@ -186,8 +186,9 @@ class Calm:
         rows = self._rows(replica, first, advances, (term, payload, rolls))
         if rows is None:
             return None
-        waiting_for = pending, leading
-        return _Node(replica, places, entries, rolls, commits, mine, len(pins.at), advances, first, rows, *waiting_for)
+        return _Node(
+            replica, places, entries, rolls, commits, mine, len(pins.at), advances, first, rows, pending, leading
+        )
 
     def _followed(self, replica: Replica, places: Ints, others: Ints, acked: Ints) -> _Pins:
         """Of the commits before each acknowledgement (``at``: which) the first of the furthest."""

@@ -44,8 +44,8 @@ class Recognition:
         self._bound = promise.leader_bound_to_term
         self._voters = frozenset(plan.voters)
         self._quorum = votes_needed(promise, len(self._voters))
-        self._alone = len(self._voters) == 1
-        """A group of one may lead without an election, in term 0."""
+        self._termed = self._bound and len(self._voters) > 1
+        """Whether who is named in term 0 is none: a group of one may lead without an election."""
         table = columns(history)
         code = table.words.code
         self.word = table.words.word
@@ -66,7 +66,7 @@ class Recognition:
 
     def named(self, row: Observed) -> Key | None:
         """Whom this poll names."""
-        if row.term <= 0 and self._bound and not self._alone:
+        if row.term <= 0 and self._termed:
             return None
         who = row.node if row.leads else row.leader
         return None if not who else self.key(who, row.term)
@@ -76,7 +76,7 @@ class Recognition:
 
         Term 0 is no term: that proves no leader, and it does not prove that there was none.
         """
-        if not self._bound or self._alone:
+        if not self._termed:
             return None
         rows = self.asked_within(lo, hi)
         for leader in dict.fromkeys(row.node for row in rows if row.leads and row.term <= 0):
@@ -103,7 +103,7 @@ class Recognition:
                 continue
             led = node if leads else leader
             leading.pop(node, None)
-            if led in self._nameless or (term <= 0 and self._bound and not self._alone):
+            if led in self._nameless or (term <= 0 and self._termed):
                 last.pop(node, None)
                 continue
             key = last[node] = led, term if self._bound else 0
