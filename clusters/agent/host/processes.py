@@ -232,7 +232,12 @@ class Processes:
             if found is None:
                 continue
             with self._lock:
-                _, status = os.waitpid(found.si_pid, 0)
+                try:
+                    reaped, status = os.waitpid(found.si_pid, os.WNOHANG)
+                except ChildProcessError:
+                    reaped = 0
+                if not reaped:  # its program could not be executed, and ``spawn`` reaped it
+                    continue
                 child = self._children.pop(found.si_pid, None)
                 if child is not None:
                     child.exited_ns = now_ns()

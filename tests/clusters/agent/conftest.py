@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import json
 import os
 import shutil
 import signal
@@ -18,6 +19,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -35,6 +37,18 @@ RUN = f"test-{os.getpid()}"
 """The run of all agents of this process: another test run must not take their marks for its own."""
 PYTHON = os.environ.get("DETHRONE_AGENT_PYTHON", sys.executable)
 """The interpreter of agents and relays: any Python from 3.9 on."""
+
+
+def in_an_agent(body: str) -> Any:
+    """The last line that ``body`` prints, with the agent as ``agent`` and its processes as ``processes``."""
+    program = (
+        f"import sys; sys.path.insert(0, {str(AGENT.parent)!r})\n"
+        "import agent, json, os, signal, threading, time\n"
+        f"processes = agent.Processes()\n{body}"
+    )
+    done = subprocess.run([PYTHON, "-c", program], capture_output=True, text=True, timeout=30, check=False)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
 
 
 def claim_net() -> tuple[socket.socket, str]:

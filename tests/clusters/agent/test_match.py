@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from .conftest import AGENT, PYTHON
+from .conftest import AGENT, PYTHON, in_an_agent
 
 pytestmark = pytest.mark.processes
 
@@ -21,18 +21,6 @@ def asked(*questions):
     argv = [PYTHON, "-S", str(AGENT), "match", "--socket", "-"]
     done = subprocess.run(argv, input=given, capture_output=True, text=True, timeout=LIMIT_S, check=True)
     return [json.loads(line) for line in done.stdout.splitlines()]
-
-
-def in_an_agent(body):
-    """The last line that ``body`` prints, with the agent as ``agent`` and its processes as ``processes``."""
-    program = (
-        f"import sys; sys.path.insert(0, {str(AGENT.parent)!r})\n"
-        "import agent, json, os, signal, threading, time\n"
-        f"processes = agent.Processes()\n{body}"
-    )
-    done = subprocess.run([PYTHON, "-c", program], capture_output=True, text=True, timeout=LIMIT_S, check=False)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout.splitlines()[-1])
 
 
 def test_the_places_of_all_texts_that_match_are_told_one_question_after_the_other():

@@ -207,15 +207,21 @@ def test_a_condition_variable_that_waits_until_a_wall_time_is_seen_and_the_skew_
     assert program.vdso() == own_vdso()
 
 
+def clocks_waited_for(program):
+    """A thread that was just held is seen running until a processor was free for it to wait again."""
+    deadline = time.monotonic() + LIMIT_S
+    while not (seen := waits.waits_seen(program.pid)):
+        assert time.monotonic() < deadline
+    return [one.clock for one in seen]
+
+
 def test_a_wait_until_a_wall_time_under_a_skew_stays_visible(start):
     program = start("c")
     assert "why" not in skew(program, wall=VdsoSkew(HOUR))[0]
     program.say("wall")  # it takes an hour and 200 ms
-    deadline = time.monotonic() + LIMIT_S
-    while not waits.waits_seen(program.pid):
-        assert time.monotonic() < deadline
+    assert clocks_waited_for(program) == ["wall"]
     assert HAND.answer({"do": "restore", "pid": program.pid, "label": LABEL})["restored"]
-    assert [one.clock for one in waits.waits_seen(program.pid)] == ["wall"], "after it was held, too"
+    assert clocks_waited_for(program) == ["wall"], "after it was held, too"
 
 
 def test_all_calls_for_wall_time_are_skewed_alike(start):
