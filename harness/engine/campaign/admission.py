@@ -1,6 +1,7 @@
 """How many runs may go side by side on real hosts, and which is next. Pure.
 
-Guarantees: noise halves how many are admitted, quiet runs admit one more, up to what was asked for; what must be alone
+Guarantees: a run that noise spoiled halves how many are admitted, a noisy one admits one fewer, quiet runs admit one
+more, up to what was asked for; what must be alone
 (a repeat of a run that noise spoiled, hosts that belong to the user) begins when nothing else runs, and nothing begins
 next to it. Out of scope: starting runs, and whether one is repeated (``live_seeds``).
 """
@@ -13,8 +14,8 @@ from typing import Generic, TypeVar
 
 T = TypeVar("T", bound=Hashable)
 
-NOISE_PERCENT_MAX = 5.0
-"""The share of a run that noise may be charged with before fewer run at once."""
+NOISE_PERCENT_MAX = 20.0
+"""The share of a run that noise may be charged with before fewer run at once. Runs charged with 16 % had a verdict."""
 
 QUIET_RUNS = 3
 """As many quiet runs at each place, one after another, admit one more."""
@@ -58,7 +59,7 @@ class Admission(Generic[T]):
         self._exclusive = False
         before = self.width
         if by_noise or noise_percent > NOISE_PERCENT_MAX:
-            self.width, self._quiet = max(1, self.width // 2), 0
+            self.width, self._quiet = max(1, before // 2 if by_noise else before - 1), 0
             return self.width < before
         self._quiet += 1
         if self._quiet >= QUIET_RUNS * self.width:

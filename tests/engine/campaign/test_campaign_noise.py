@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 
 import pytest
 
@@ -94,11 +95,15 @@ def ends(admission, **noise):
     return admission.ended(admission.next(), **{"by_noise": False, "noise_percent": 0.0, **noise})
 
 
-@pytest.mark.parametrize("noisy", [{"noise_percent": NOISE_PERCENT_MAX + 1}, {"by_noise": True}])
-def test_noise_halves_how_many_run_at_once_and_quiet_runs_raise_it_again(noisy):
+@pytest.mark.parametrize(
+    ("noisy", "widths"),
+    [({"noise_percent": NOISE_PERCENT_MAX + 1}, (5, 4, 3, 2, 1, 1)), ({"by_noise": True}, (3, 1, 1))],
+    ids=["noisy", "spoiled"],
+)
+def test_noise_lowers_how_many_run_at_once_and_quiet_runs_raise_it_again(noisy, widths):
     admission = Admission(range(1000), most=6)
-    for expected, fewer in ((3, True), (1, True), (1, False)):
-        assert ends(admission, **noisy) is fewer
+    for before, expected in pairwise((6, *widths)):
+        assert ends(admission, **noisy) is (expected < before)
         assert admission.width == expected
     for width in range(1, 6):
         for _ in range(QUIET_RUNS * width):
