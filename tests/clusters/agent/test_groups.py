@@ -145,11 +145,13 @@ def cpu_limit(tmp_path, *, used_ns, throttled):
 
     class Spun(CpuLimit):
         def _spin(self, group):
-            counted = group.number("cpu.stat", "nr_throttled") + throttled
+            counted = group.number("cpu.stat", "nr_throttled") + self.throttled
             Path(group.path, "cpu.stat").write_text(f"usage_usec 1\nnr_throttled {counted}\n")
             return used_ns, 250_000_000
 
-    return Spun(groups, None, lambda: ())
+    limit = Spun(groups, None, lambda: ())
+    limit.throttled = throttled
+    return limit
 
 
 @pytest.mark.parametrize(
@@ -164,6 +166,20 @@ def test_a_quota_that_does_not_bind_is_not_in_force(tmp_path, used_ns, throttled
     assert not limit.stands(5), "it is tried and proved again, not believed"
     limit.apply(None)
     assert limit.stands(None)
+
+
+@pytest.mark.usefixtures("unified")
+def test_a_process_that_a_busy_machine_held_back_tries_the_quota_again(tmp_path):
+    limit = cpu_limit(tmp_path, used_ns=130_000_000, throttled=0)
+    spin, counts = limit._spin, iter((0, 0, 1))
+
+    def later(group):
+        limit.throttled = next(counts)
+        return spin(group)
+
+    limit._spin = later
+    assert limit.apply(50)["throttled_periods"] == 1
+    assert limit.stands(50)
 
 
 def test_an_agent_that_is_gone_is_undone_from_what_it_left_on_disk_and_nothing_else_is(tmp_path):
