@@ -30,12 +30,12 @@ COMPILE_LIMIT_S = 60
 _REPOSITORY = "dethrone/code"
 _CODE = "code"
 _HOST_WORLDS = ("attach", "docker", "local", "ssh")
-_KEPT = 6
-"""Versions of the code kept in the engine; the oldest go first."""
+_KEPT = 16
+"""Layers of code kept in the engine, one for each image and version of the code; the oldest go first."""
 
 _COMPILE = (
-    f"{PYTHON} -m compileall -q --invalidation-mode unchecked-hash {LIB} && "
-    f"python3 -m compileall -q --invalidation-mode unchecked-hash {LIB}"
+    f"compile() {{ $1 -m compileall -q --invalidation-mode unchecked-hash {LIB}; }}; compile {PYTHON} && "
+    f'if test "$({PYTHON} -V)" != "$(python3 -V)"; then compile python3; fi'
 )
 """With the nodes' Python and with the agent's, which are one unless the image is the user's own."""
 
