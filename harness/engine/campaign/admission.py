@@ -36,9 +36,9 @@ class Admission(Generic[T]):
         self._again: deque[T] = deque()
         self._exclusive = False
 
-    def next(self) -> T | None:
-        """The run that may begin now; it counts as running from then on."""
-        if self._exclusive or len(self.running) >= self.width:
+    def next(self, *, room: bool = True) -> T | None:
+        """The run that may begin now; it counts as running from then on. ``room``: for one next to those under way."""
+        if self._exclusive or len(self.running) >= self.width or (self.running and not room):
             return None
         queue = self._again or self._due
         if not queue:

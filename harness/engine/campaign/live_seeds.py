@@ -2,7 +2,8 @@
 
 Guarantees: a run that is ``unknown`` only because of noise of the hosts, or in trouble next to others, is repeated with
 its seed, ``NOISE_REPEATS`` times at most, and then alone; side by side each run is a process of its own, with networks,
-ports and state of its own; fewer run at once as soon as noise appears (``Admission``). Out of scope: the rows' file
+ports and state of its own; one more begins only while processors are idle (``IdleCores``), and fewer run at once as
+soon as noise appears (``Admission``). Out of scope: the rows' file
 (``row_file``).
 """
 
@@ -18,6 +19,7 @@ import msgspec
 from dethrone.harness.core import store
 from dethrone.harness.core.clock import SECOND
 from dethrone.harness.engine.campaign.admission import Admission
+from dethrone.harness.engine.campaign.idle_cores import LOOK_EVERY_S, IdleCores
 from dethrone.harness.engine.campaign.row import CampaignRow
 from dethrone.harness.engine.campaign.virtual_seeds import findings
 from dethrone.harness.engine.campaign.worker_processes import workers
@@ -66,13 +68,16 @@ def side_by_side(
     """Up to ``jobs`` runs at once; rows as they come. KeyboardInterrupt: after all runs were rolled back."""
     admission = Admission((Attempt(seed) for seed in seeds), most=jobs)
     running: dict[Future[Finished], Attempt] = {}
+    cores = IdleCores()
     with workers(jobs) as pool:
         while True:
-            while one := admission.next():
+            while one := admission.next(room=cores.enough()):
+                cores.begun()
                 running[pool.submit(carry_out, options, one, out)] = one
             if not running:
                 return
-            for future in wait(running, return_when=FIRST_COMPLETED).done:
+            look_s = LOOK_EVERY_S if admission.left else None
+            for future in wait(running, look_s, return_when=FIRST_COMPLETED).done:
                 one = running.pop(future)
                 at_once, finished = admission.running[one], future.result()
                 if finished.interrupted:

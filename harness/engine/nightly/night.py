@@ -37,6 +37,7 @@ from dethrone.harness.core import registry, store
 from dethrone.harness.core.clock import SECOND, Ns
 from dethrone.harness.core.errors import ConfigError
 from dethrone.harness.engine.campaign.admission import Admission
+from dethrone.harness.engine.campaign.idle_cores import LOOK_EVERY_S, IdleCores
 from dethrone.harness.engine.campaign.resumable_tasks import read_kept
 from dethrone.harness.engine.nightly.new_findings import Shown, absent, finding_key, raised, tell
 from dethrone.harness.engine.nightly.night_file import Night
@@ -89,17 +90,21 @@ def run_night(
         say(f"night {drawn.name}: {len(drawn.jobs)} runs of {len(cells)} cells, {len(rows)} done; in {directory}")
         due = Admission(todo, most=night.jobs, alone=lambda job: _alone_on(cells[job.cell]))
         running: list[Running] = []
+        cores = IdleCores()
         interrupted = False
         try:
             while True:
                 if due.left and _over(night, drawn, wall_ns()):
                     due.stop()
                     say("the budget is used up")
-                while job := due.next():
+                while job := due.next(room=cores.enough()):
+                    cores.begun()
                     running.append(begin(job, cells[job.cell], directory))
                 if not running:
                     break
-                one = wait_for(running)
+                one = wait_for(running, look_s=LOOK_EVERY_S if due.left else None)
+                if one is None:
+                    continue
                 running.remove(one)
                 at_once = due.running[one.job]
                 row = msgspec.structs.replace(row_of(one, wall_ns=wall_ns), at_once=at_once)

@@ -105,8 +105,8 @@ def start(
     )
 
 
-def wait_for(running: Sequence[Running]) -> Running:
-    """The first of them that ended, or exceeded its limit."""
+def wait_for(running: Sequence[Running], *, look_s: float | None = None) -> Running | None:
+    """The first of them that ended, or exceeded its limit; None: none did for ``look_s``."""
     with selectors.DefaultSelector() as ends, contextlib.ExitStack() as stack:
         for one in running:
             fd = os.pidfd_open(one.process.pid)
@@ -114,12 +114,14 @@ def wait_for(running: Sequence[Running]) -> Running:
             ends.register(fd, selectors.EVENT_READ, one)
         while True:
             left_s = max(0.0, min(one.deadline_s for one in running) - time.monotonic())
-            for key, _ in ends.select(left_s):
+            for key, _ in ends.select(left_s if look_s is None else min(left_s, look_s)):
                 found: Running = key.data
                 return found
             for one in running:
                 if one.late():
                     return one
+            if look_s is not None:
+                return None
 
 
 def row_of(one: Running, *, wall_ns: Callable[[], Ns]) -> NightRow:

@@ -63,7 +63,6 @@ from dethrone.harness.engine.run.live_world import LiveWorld, news_into
 from dethrone.harness.engine.run.measurement import calibrate
 from dethrone.harness.engine.run.options import RunOptions
 from dethrone.harness.engine.run.planning import Draft, draft, needs_of, with_plan
-from dethrone.harness.engine.run.start_turn import StartTurn
 from dethrone.harness.engine.run.virtual_run import VirtualRun
 
 DEAD_MAN_NS = 30 * SECOND
@@ -119,7 +118,6 @@ class _Run(Course):
 
     inbox: queue.SimpleQueue[w.Happening] = field(default_factory=queue.SimpleQueue)
     hosts: Mapping[str, Host] = field(default_factory=dict)
-    turn: StartTurn = field(default_factory=lambda: StartTurn(state_dir()))
 
     def carry_out(self) -> RunResult:
         started = time.monotonic_ns()
@@ -127,19 +125,12 @@ class _Run(Course):
         clean = False
         with signals(self._on_signal):
             try:
-                if self.options.time_scale is None:
-                    self.turn.take(
-                        waiting=lambda: self.listener.progress("waiting until another run on this machine has started"),
-                        give_up=self.interrupted.is_set,
-                    )
-                self._check_interrupted()
                 self._deploy_and_direct(ledger)
             except Interrupted:
                 self.interrupted.set()
             except HarnessError as error:
                 self.trouble.append(str(error))
             finally:
-                self.turn.end()
                 clean = self._tear_down(ledger)
                 ledger.close(clean=clean)
         return self.result(started)
@@ -332,10 +323,6 @@ class _Run(Course):
         return True
 
     # --- small parts ------------------------------------------------------------------------------------------
-
-    def _warmed(self, plan: Plan) -> None:
-        super()._warmed(plan)
-        self.turn.end()
 
     def _on_signal(self, name: str) -> None:
         self.interrupted.set()

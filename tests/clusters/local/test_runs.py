@@ -142,7 +142,7 @@ def campaign(tmp_path: Path, *more: str) -> list[object]:
 
 @pytest.mark.nightly("a minute; make test deploys two runs at once, and runs campaigns in simulation")
 def test_two_runs_of_a_campaign_go_side_by_side_and_leave_nothing(state, tmp_path):
-    found, code = told(state, *campaign(tmp_path, "--faults", "kill", "--time-limit", "16s"))
+    found, code = told(state, *campaign(tmp_path, "--faults", "kill", "--time-limit", "40s"))
     assert code in {0, 2}
     assert [one["seed"] for one in found["runs"]] == [0, 1]
     assert found["at_once"] == 2

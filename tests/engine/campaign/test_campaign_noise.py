@@ -13,6 +13,7 @@ from dethrone.harness.core.errors import ConfigError
 from dethrone.harness.core.verdict import Verdict
 from dethrone.harness.engine.campaign import campaign, live_seeds
 from dethrone.harness.engine.campaign.admission import NOISE_PERCENT_MAX, QUIET_RUNS, Admission
+from dethrone.harness.engine.campaign.idle_cores import IdleCores
 from dethrone.harness.engine.nightly.night_rows import NightRow
 from dethrone.harness.engine.nightly.run_order import Job
 from dethrone.harness.engine.run.exit_status import EXIT_PASS, EXIT_TROUBLE, EXIT_UNKNOWN
@@ -127,6 +128,13 @@ def test_what_must_be_alone_begins_beside_nothing_and_nothing_begins_beside_it()
     assert (admission.next(), admission.next(), admission.left) == ("c", None, 0)
 
 
+def test_what_has_no_room_waits_until_there_is_some_or_nothing_runs():
+    admission = Admission("ab", most=2)
+    assert (admission.next(room=False), admission.next(room=False)) == ("a", None)
+    assert not admission.ended("a", by_noise=False, noise_percent=0)
+    assert admission.next(room=False) == "b"
+
+
 def test_the_share_of_noise_is_that_of_the_checker_coverage():
     noise = {"stretches": 5, "longest_ns": 7, "excused_percent": 12.5, "unwatched": []}
     verdict = Verdict(
@@ -134,6 +142,12 @@ def test_the_share_of_noise_is_that_of_the_checker_coverage():
     )
     assert Judgement(outcome="pass", reason="", verdicts=(verdict,)).noise_percent == 12.5
     assert Judgement(outcome="pass", reason="", verdicts=()).noise_percent == 0
+
+
+@pytest.fixture
+def idle(monkeypatch):
+    """A machine whose processors are idle."""
+    monkeypatch.setattr(IdleCores, "enough", lambda _: True)
 
 
 class Beside:
@@ -162,6 +176,7 @@ def threads(jobs):
         yield pool
 
 
+@pytest.mark.usefixtures("idle")
 @pytest.mark.parametrize("what", ["noise", "trouble"])
 def test_runs_go_side_by_side_and_a_spoiled_one_is_repeated_alone(monkeypatch, tmp_path, what):
     hosts = Beside({"seed-1": what})
@@ -178,6 +193,7 @@ def test_runs_go_side_by_side_and_a_spoiled_one_is_repeated_alone(monkeypatch, t
     assert [one.seed for one in campaign.read_rows(tmp_path / "c")] != []
 
 
+@pytest.mark.usefixtures("idle")
 def test_trouble_of_a_run_that_was_alone_is_not_blamed_on_others(monkeypatch, tmp_path):
     hosts = Beside({f"seed-1{again}": "trouble" for again in ("", "-again")})
     monkeypatch.setattr(live_seeds, "run", hosts)
