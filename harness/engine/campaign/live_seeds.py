@@ -2,9 +2,9 @@
 
 Guarantees: a run that is ``unknown`` only because of noise of the hosts, or in trouble next to others, is repeated with
 its seed, ``NOISE_REPEATS`` times at most, and then alone; side by side each run is a process of its own, with networks,
-ports and state of its own; one more begins only while processors are idle (``IdleCores``), and fewer run at once as
-soon as noise appears (``Admission``). Out of scope: the rows' file
-(``row_file``).
+ports and state of its own; the first one measures the machine for those that follow, one more begins only while
+processors are idle (``IdleCores``), and fewer run at once as soon as noise appears (``Admission``). Out of scope: the
+rows' file (``row_file``).
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ import msgspec
 
 from dethrone.harness.core import store
 from dethrone.harness.core.clock import SECOND
+from dethrone.harness.core.errors import HistoryError
+from dethrone.harness.core.plan import Plan
 from dethrone.harness.engine.campaign.admission import Admission
 from dethrone.harness.engine.campaign.idle_cores import LOOK_EVERY_S, IdleCores
 from dethrone.harness.engine.campaign.row import CampaignRow
@@ -73,7 +75,9 @@ def side_by_side(
         while True:
             while one := admission.next(room=cores.enough()):
                 cores.begun()
-                running[pool.submit(carry_out, options, one, out)] = one
+                alone = one.number or one.seed == seeds[0]
+                chosen = options if alone else _as_measured(options, out / f"seed-{seeds[0]}")
+                running[pool.submit(carry_out, chosen, one, out)] = one
             if not running:
                 return
             look_s = LOOK_EVERY_S if admission.left else None
@@ -92,6 +96,17 @@ def side_by_side(
                     say(f"seed {one.seed}: {why}; repeating it alone with the same seed")
                 else:
                     yield msgspec.structs.replace(row, at_once=at_once)
+
+
+def _as_measured(options: RunOptions, first: Path) -> RunOptions:
+    """With the time scale that the first run chose, which was alone then: next to others a run measures these, too."""
+    try:
+        plan = store.read_json(first / store.PLAN, Plan)
+    except HistoryError:
+        return options  # it was not drawn yet
+    if options.time_scale is not None or "needed" not in plan.calibration:
+        return options
+    return msgspec.structs.replace(options, time_scale=plan.time_scale, data_in=plan.data_in)
 
 
 def carry_out(options: RunOptions, one: Attempt, out: Path, *, listener: Listener | None = None) -> Finished:

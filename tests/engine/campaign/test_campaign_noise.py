@@ -7,8 +7,10 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
+import msgspec
 import pytest
 
+from dethrone.harness.core import store
 from dethrone.harness.core.errors import ConfigError
 from dethrone.harness.core.verdict import Verdict
 from dethrone.harness.engine.campaign import campaign, live_seeds
@@ -20,6 +22,7 @@ from dethrone.harness.engine.run.exit_status import EXIT_PASS, EXIT_TROUBLE, EXI
 from dethrone.harness.engine.run.judgement import Judgement, RunResult
 from dethrone.harness.engine.run.listener import Silence
 from dethrone.harness.engine.run.options import RunOptions
+from dethrone.harness.engine.run.runner import dry_run
 from dethrone.harness.report import json_objects
 from dethrone.harness.report.night import sums
 from dethrone.harness.report.terminal import noise_words
@@ -191,6 +194,35 @@ def test_runs_go_side_by_side_and_a_spoiled_one_is_repeated_alone(monkeypatch, t
     assert max(one.at_once for one in made) == 3
     assert "up to 3 at once" in noise_words(made)
     assert [one.seed for one in campaign.read_rows(tmp_path / "c")] != []
+
+
+def test_the_first_run_measures_the_machine_for_all_and_a_repeat_for_itself(tmp_path, monkeypatch):
+    scales = {}
+
+    def measured(options, listener):
+        scales[options.out.name] = (options.time_scale, options.data_in)
+        if options.out.name == "seed-7":
+            drawn = dry_run(options)
+            plan = msgspec.structs.replace(drawn, time_scale=1.5, data_in="memory", calibration={"needed": 1.4})
+            options.out.mkdir(parents=True)
+            store.write_json(options.out / store.PLAN, plan)
+        return came_to(options, "noise" if options.out.name == "seed-8" else "pass")
+
+    monkeypatch.setattr(live_seeds, "run", measured)
+    monkeypatch.setattr(live_seeds, "workers", lambda _: threads(1))
+    monkeypatch.setattr(IdleCores, "enough", lambda _: not {"seed-7"} - {*scales})
+    options = RunOptions(system="raft", backend="local")
+    campaign.run_campaign(options, [7, 8, 9], tmp_path / "c", Silence(), lambda _: None, jobs=2)
+    assert scales == {
+        "seed-7": (None, None),
+        "seed-8": (1.5, "memory"),
+        "seed-8-again": (None, None),
+        "seed-9": (1.5, "memory"),
+    }
+    scales.clear()
+    given = msgspec.structs.replace(options, time_scale=2.0)
+    campaign.run_campaign(given, [7, 9], tmp_path / "d", Silence(), lambda _: None, jobs=2)
+    assert scales == {"seed-7": (2.0, None), "seed-9": (2.0, None)}
 
 
 @pytest.mark.usefixtures("idle")
