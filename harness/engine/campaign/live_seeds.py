@@ -73,7 +73,7 @@ def side_by_side(
     cores = IdleCores()
     with workers(jobs) as pool:
         while True:
-            while one := admission.next(room=cores.enough()):
+            while one := admission.next(room=cores.enough(len(running))):
                 cores.begun()
                 alone = one.number or one.seed == seeds[0]
                 chosen = options if alone else _as_measured(options, out / f"seed-{seeds[0]}")

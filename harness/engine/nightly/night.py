@@ -97,7 +97,7 @@ def run_night(
                 if due.left and _over(night, drawn, wall_ns()):
                     due.stop()
                     say("the budget is used up")
-                while job := due.next(room=cores.enough()):
+                while job := due.next(room=cores.enough(len(running))):
                     cores.begun()
                     running.append(begin(job, cells[job.cell], directory))
                 if not running:

@@ -150,7 +150,7 @@ def test_the_share_of_noise_is_that_of_the_checker_coverage():
 @pytest.fixture
 def idle(monkeypatch):
     """A machine whose processors are idle."""
-    monkeypatch.setattr(IdleCores, "enough", lambda _: True)
+    monkeypatch.setattr(IdleCores, "enough", lambda *_: True)
 
 
 class Beside:
@@ -210,7 +210,7 @@ def test_the_first_run_measures_the_machine_for_all_and_a_repeat_for_itself(tmp_
 
     monkeypatch.setattr(live_seeds, "run", measured)
     monkeypatch.setattr(live_seeds, "workers", lambda _: threads(1))
-    monkeypatch.setattr(IdleCores, "enough", lambda _: not {"seed-7"} - {*scales})
+    monkeypatch.setattr(IdleCores, "enough", lambda *_: not {"seed-7"} - {*scales})
     options = RunOptions(system="raft", backend="local")
     campaign.run_campaign(options, [7, 8, 9], tmp_path / "c", Silence(), lambda _: None, jobs=2)
     assert scales == {

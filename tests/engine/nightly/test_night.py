@@ -235,7 +235,7 @@ def test_the_past_of_a_cell_is_its_last_night(tmp_path):
 
 
 def test_runs_of_a_night_go_side_by_side(tmp_path, monkeypatch):
-    monkeypatch.setattr(IdleCores, "enough", lambda _: True)
+    monkeypatch.setattr(IdleCores, "enough", lambda *_: True)
     monkeypatch.setenv("FAKE_MEETS", "3")
     done = started(a_night(tmp_path, "meets", "passes", seeds=3, jobs=3))
     assert sorted(row.job.number for row in done.rows) == [1, 2, 3, 4, 5, 6]
@@ -244,7 +244,7 @@ def test_runs_of_a_night_go_side_by_side(tmp_path, monkeypatch):
 
 
 def test_what_noise_spoiled_beside_others_is_repeated_alone(tmp_path, monkeypatch):
-    monkeypatch.setattr(IdleCores, "enough", lambda _: True)
+    monkeypatch.setattr(IdleCores, "enough", lambda *_: True)
     told = Told()
     done = started(a_night(tmp_path, "noisy", "passes", seeds=2, jobs=2), told)
     noisy = [row for row in done.rows if row.job.cell.startswith("noisy")]
