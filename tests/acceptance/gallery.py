@@ -2,8 +2,8 @@
 
 Items by system and setting, on three nodes of this machine's Docker. Quiet: five minutes without faults pass.
 Operations: ten thousand of each workload without faults pass. Campaign: ten runs of ninety seconds under all faults
-that the system's promise covers, up to five at a time; it holds when the harness had no trouble. What it showed is for the
-table. Everything is kept below ``runs/accept/gallery`` and not done again.
+that the system's promise covers, up to five at a time; it holds when the harness had no trouble. What it showed is for
+the table. Everything is kept below ``runs/accept/gallery`` and not done again.
 
     .venv/bin/python tests/accept.py gallery-nats-always    run one campaign (resumable, run by run)
     cd tests && ../.venv/bin/python -m acceptance.gallery   write the table of docs/gallery.md from what is kept
