@@ -68,6 +68,8 @@ class Commands:
         """What is, or may be, in force."""
         self.lost: list[str] = []
         """What was found not to be in force since the last convergence."""
+        self.due: list[Deed] = []
+        """What could not be taken back by the last convergence."""
         self._good_ns = now_ns()
         """When everything that is held was last seen in force."""
         self._lock = threading.Lock()
@@ -84,6 +86,7 @@ class Commands:
                     problems.append(why)
                 else:
                     self.held.remove(deed)
+            self.due = [deed for deed in self.held if deed not in wanted]
             fresh = [deed for deed in wanted if deed not in self.held]
             self.held += fresh
             self._remember()

@@ -129,7 +129,11 @@ class HostKeeper:
             parts += self._limit_cpu(None, fresh=False)
         steps = plan(self._node.seen(), want)
         if want["troubles"] or self._commands.held:
+            if want["down"] and self._node.running:  # a node that is removed may end by itself, before it is ended
+                self._node.asked = True
             parts.append(self._run_commands(want))
+            if self._commands.due and "start" in steps:  # it would start as what it is not, or not yet, again
+                del steps[steps.index("start") :]
         for step in steps:
             part = Part(step)
             try:

@@ -128,7 +128,9 @@ class NodeProcess:
         number = self.incarnation + 1
         version = self.version or self.spec["version"]
         command = self.spec["versions"][version] if version else self.spec["command"]
-        argv = [word.replace("{incarnation}", str(number)) for word in command["argv"]]
+        rejoins = command["rejoining"] and os.path.exists(f"{self.spec['run_dir']}/rejoins")  # noqa: PTH110
+        words = command["rejoining"] if rejoins else command["argv"]
+        argv = [word.replace("{incarnation}", str(number)) for word in words]
         env = dict(os.environ)
         if self.confined.uid != os.geteuid():
             env.update(HOME=self.spec["run_dir"] or self.spec["data_dir"], USER="dethrone", LOGNAME="dethrone")

@@ -210,6 +210,7 @@ def _clean_command(raw: Any) -> dict[str, Any]:
         "cwd": command.get("cwd") or "/",
         "user": None if command.get("user") is None else text_of(command, "user"),
         "capabilities": texts_of(command.get("capabilities") or [], "capabilities"),
+        "rejoining": texts_of(command.get("rejoining") or [], "rejoining"),
     }
 
 

@@ -57,7 +57,8 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     """How the node process is started: argument vector, environment, working directory.
 
     ``user``: the user that runs it, by name or number; None: a user that the host reserves for nodes.
-    ``capabilities``: what that user may do on its host in addition (``NET_RAW`` …); usually empty.
+    ``capabilities``: what that user may do on its host in addition (``NET_RAW`` …); usually empty. ``rejoining``: the
+    argument vector of a node that was removed from its cluster and has nothing stored; empty: the same one.
     """
 
     argv: tuple[str, ...]
@@ -65,6 +66,7 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     cwd: str = "/"
     user: str | None = None
     capabilities: tuple[str, ...] = ()
+    rejoining: tuple[str, ...] = ()
 
 
 class StatusCall(msgspec.Struct, frozen=True, kw_only=True):
@@ -354,6 +356,14 @@ class Enabling(Protocol):
 
     def enabling(self, operation: str) -> Mapping[str, str]:
         """The knobs that are set, unless the user sets them, where a fault that asks for this is wanted."""
+
+
+@runtime_checkable
+class Remaking(Protocol):
+    """A system whose members can change while it runs. Its ``files`` have what a host needs for that."""
+
+    def changes_members(self) -> Available:
+        """Whether a node can be removed from its cluster and added again (``FaultTraits.removes``)."""
 
 
 @runtime_checkable
