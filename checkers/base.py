@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Literal, Protocol
 
 from dethrone.checkers.excuses import Excuses, excuses
+from dethrone.checkers.members import returned
 from dethrone.harness.core.clock import Ns
 from dethrone.harness.core.events import FaultEvent
 from dethrone.harness.core.history import History, View
@@ -182,19 +183,25 @@ def finding(
     term: int | None = None,
     data: Mapping[str, Any] | None = None,
     timed: bool = False,
+    remembering: str = "",
 ) -> Finding:
     """A safety finding; excused if a fault beyond the promise came before its last event.
 
-    ``timed``: the property rests on clocks (``Excuses.timing``).
+    ``timed``: the property rests on clocks (``Excuses.timing``). ``remembering``: it says that this node forgot
+    something of its own: excused, too, if it was removed from the members in between.
     """
     seqs = tuple(sorted(set(certificate)))
-    until = max((moment(history.at(seq)) for seq in seqs), default=0)
+    moments = [moment(history.at(seq)) for seq in seqs]
+    until = max(moments, default=0)
     found = excuses(history, promise)
+    excused = found.timing(until) if timed else found.safety(until)
+    if excused is None and remembering and returned(history, remembering, min(moments), until):
+        excused = f"{remembering} was removed from the members meanwhile, and came back as a new one"
     return Finding(
         sentence=sentence,
         certificate=seqs,
         nodes=tuple(sorted(set(nodes))),
         term=term,
-        excused=found.timing(until) if timed else found.safety(until),
+        excused=excused,
         data=dict(data or {}),
     )

@@ -6,7 +6,8 @@ until it does. Clock skew cuts nothing, but a change of it touches its host. Whi
 ``agent-lost``: from its last sign of life) nothing of a host is certain, and from the moment at which its faults may
 have lapsed (``rules-lost``, ``dead-man``) none of them is, until its next confirmed state.
 
-While the members in force are not, or not everywhere, the plan's voters (``dethrone.checkers.members``), and while a
+While the members in force are not, or not everywhere, the plan's voters, and while a fault removes a node or has it
+added (``dethrone.checkers.members``), and while a
 fault has asked the system to hand leadership over and nothing came of it yet (``dethrone.checkers.asked``), no interval
 is settled: no leader is owed then.
 
@@ -25,7 +26,7 @@ from typing import Any, Literal
 import networkx as nx
 
 from dethrone.checkers.asked import under_way
-from dethrone.checkers.members import changed, configurations
+from dethrone.checkers.members import changed, configurations, removing
 from dethrone.harness.core.clock import Ns, Span
 from dethrone.harness.core.events import Converged, Mark, NodeProcess, Noise
 from dethrone.harness.core.history import History, per_history
@@ -147,7 +148,7 @@ class Timeline:
 def timeline(history: History, promise: Promise, plan: Plan) -> Timeline:
     """The timeline of this run."""
     found = _build(history, promise, plan)
-    unsettled = sorted([*changed(history, plan), *under_way(history)], key=_since)
+    unsettled = sorted([*changed(history, plan), *removing(history), *under_way(history)], key=_since)
     if not unsettled:
         return found
     alone = any(len(one.voters) == 1 for rows in configurations(history).values() for one in rows)

@@ -1,8 +1,9 @@
 """Who the members are, as far as the stored logs show it: configurations of one group, and when they were changing.
 
-Sources: ``config`` events of the shell, in each node's own order, with what its log lost again. Without any, the plan's
-voters are the members all the time. Guarantees: a node's configuration is the last one in its stored log; one that its
-core says to have appended, and that is not stored yet, is kept next to it. Out of scope: commits and whose votes count.
+Sources: ``config`` events of the shell, in each node's own order, with what its log lost again; and faults that removed
+a node and had it added again. Without any, the plan's voters are the members all the time. Guarantees: a node's
+configuration is the last one in its stored log; one that its core says to have appended, and that is not stored yet, is
+kept next to it. Out of scope: commits and whose votes count.
 """
 
 from __future__ import annotations
@@ -11,10 +12,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from dethrone.checkers.excuses import in_force
 from dethrone.checkers.traces import named
 from dethrone.harness.core.clock import Ns
-from dethrone.harness.core.events import Traced
+from dethrone.harness.core.events import FaultEvent, Traced
 from dethrone.harness.core.history import History, per_history
+from dethrone.harness.core.interfaces import declared
 from dethrone.harness.core.plan import Plan
 
 CONFIG = "config"
@@ -130,3 +133,33 @@ def changed(history: History, plan: Plan) -> list[tuple[Ns, Ns | None]]:
     if since is not None:
         found.append((since, None))
     return found
+
+
+@per_history
+def removals(history: History) -> list[FaultEvent]:
+    """The begins of faults that removed a node from the members, or may have."""
+    return [event for event in history.of(FaultEvent) if in_force(event) and declared(event.kind).removes]
+
+
+def removing(history: History) -> list[tuple[Ns, Ns | None]]:
+    """When such a fault had a node removed or added; all of its time where one of both is in doubt. None: to the end.
+
+    In between the members are fewer by one of an odd number: a majority of them is as large as one of all, and the node
+    itself is down.
+    """
+    ends = {event.fault: event for event in history.of(FaultEvent) if event.phase == "end"}
+    out: list[tuple[Ns, Ns | None]] = []
+    for begin in removals(history):
+        end = ends.get(begin.fault)
+        if end is None or end.outcome == "heal_failed":
+            out.append((begin.span.lo, None))
+        elif (begin.outcome, end.outcome) == ("installed", "healed"):
+            out += [(one.span.lo, one.span.hi) for one in (begin, end)]
+        else:
+            out.append((begin.span.lo, end.span.hi))
+    return out
+
+
+def returned(history: History, node: str, lo: Ns, hi: Ns) -> bool:
+    """Whether this node was removed within [lo, hi]: it comes back as a new member, that need not remember anything."""
+    return any(node in one.victims and one.span.lo <= hi and lo <= one.span.hi for one in removals(history))

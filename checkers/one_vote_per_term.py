@@ -131,6 +131,7 @@ def _two(history: History, promise: Promise, double: tuple[str, str, int, Given]
         nodes=(node,),
         term=term,
         data={"candidates": sorted(given)},
+        remembering=node,
     )
 
 

@@ -251,6 +251,7 @@ def _fell(history: History, promise: Promise, fall: Fall) -> Finding:
         nodes=(after.node,),
         term=after.term,
         data={"before": before.term, "after": after.term},
+        remembering=after.node if restarted else "",
     )
 
 

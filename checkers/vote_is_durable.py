@@ -145,6 +145,7 @@ def _audit(
                         (before.seq, blind.seq, event.seq),
                         nodes=(node,),
                         term=before.term,
+                        remembering=node,
                     )
                 )
             said.hear(event)
@@ -163,6 +164,7 @@ def _compare(history: History, promise: Promise, node: str, said: _Said, found: 
             (said.said.seq, found.seq),
             nodes=(node,),
             term=said.term,
+            remembering=node,
         )
     given = (said.votes or {}).get(found.term)
     if given is None or "voted_for" not in found.data or found.data.get("voted_for") == given.data.get("candidate"):
@@ -176,6 +178,7 @@ def _compare(history: History, promise: Promise, node: str, said: _Said, found: 
         (given.seq, found.seq),
         nodes=(node,),
         term=found.term,
+        remembering=node,
     )
 
 

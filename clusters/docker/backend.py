@@ -67,7 +67,7 @@ class DockerBackend(confirm.AgentBackend):
         """Hosts of our own: the defaults, without a vDSO that cannot be changed (of the kernel here, as a rule); and
         disks that fail, where the kernel has FUSE."""
         able = OF_MOUNTS if FUSE.exists() else frozenset[str]()
-        able |= {"descriptors"}
+        able |= {"descriptors", "members"}
         able |= frozenset(controller for controller in OF_GROUPS if kernel_limits(controller))
         without = {"vdso"} if why_no_vdso() else set[str]()
         return BackendTraits(memory_dir=f"{MEMORY}/data", capabilities=(USUAL_CAPABILITIES | able) - without)

@@ -54,7 +54,7 @@ PROBES = (
         "grep -q '^State:.*T' /proc/$p/status && code=0 && break; sleep 0.2; done; kill -KILL $p; exit $code",
         why="a process cannot be stopped: no faults of processes",
         what_to_do="look for a policy of this machine that forbids signals",
-        proves=("signals", "commands", "versions"),
+        proves=("signals", "commands", "versions", "members"),
     ),
     Probe(
         name="docker: files are replaced and read back",

@@ -390,7 +390,7 @@ def _enter() -> None:
 
 def _capabilities() -> frozenset[str]:
     """What the faults need that this machine's tools can do."""
-    able = {"signals", "files", "commands", "descriptors", "logs", "frames", "pages", "versions"}
+    able = {"signals", "files", "commands", "descriptors", "logs", "frames", "pages", "versions", "members"}
     if _queues():
         able.add("links")
     if shutil.which("iptables-save", path=_path()) is not None:

@@ -10,7 +10,8 @@ would seem to share a term. Member ids are computed as etcd does for an initial 
 first. The port in ``--cors`` carries the incarnation: the same answer shows it among the process' arguments, and no
 client of ours sends an Origin.
 
-Guarantees: what etcd's channels cannot show is ``not observable``, not passed. Membership changes are out of scope.
+Guarantees: what etcd's channels cannot show is ``not observable``, not passed. A member that is removed returns as a
+new one, with nothing stored. Learners are out of scope.
 
 Source: etcd documentation of each release (API guarantees, failures, tuning, configuration flags); its raft package
 (CheckQuorum, pre-vote); Raft's safety does not depend on timing (Ongaro, Ousterhout, 2014, 5.6). Its timers, and the
@@ -19,7 +20,10 @@ leases and locks on them, count monotonic time (Go's ``time.Now`` carries it), w
 
 from __future__ import annotations
 
+import functools
 import hashlib
+import json
+import re
 from collections.abc import Mapping
 from typing import Literal
 
@@ -27,6 +31,7 @@ import msgspec
 
 from dethrone.clusters.docker.labels import BIN
 from dethrone.clusters.systems.etcd_client import EtcdClient
+from dethrone.clusters.systems.membership import MEMBER_ID, Changes, Request, membership_files
 from dethrone.clusters.systems.operations import OPERATIONS, TRANSACTIONS, TRANSFERS
 from dethrone.clusters.systems.released import Choice, Knob, Released, bad_knob, milliseconds, not_observable
 from dethrone.clusters.systems.target import check_voters
@@ -55,6 +60,10 @@ CLIENT_PORT = 2379
 PEER_PORT = 2380
 TOKEN = "dethrone"  # noqa: S105 - a cluster's name, no secret
 _MARK = "http://incarnation.invalid:"
+HOUR_S = 3600
+HOUR_NS = HOUR_S * SECOND
+ADDED_WITHIN_S = 6 * HOUR_S
+_STATE = "initial-cluster-state"
 
 LEADER_BOUND_NS = 10 * SECOND
 ALLOWANCE_NS = 500 * MS
@@ -81,9 +90,15 @@ class _RaftStatus(msgspec.Struct, frozen=True, gc=False, rename={"state": "raftS
     state: Literal["StateFollower", "StateCandidate", "StatePreCandidate", "StateLeader"]
 
 
-class _Vars(msgspec.Struct, frozen=True, gc=False, rename={"status": "raft.status"}):
+class _Memory(msgspec.Struct, frozen=True, gc=False, rename={"last_gc_ns": "LastGC"}):
+    last_gc_ns: int = 0
+    """The member's wall clock, at most some minutes ago; 0: nothing was collected yet."""
+
+
+class _Vars(msgspec.Struct, frozen=True, gc=False, rename={"status": "raft.status", "stats": "memstats"}):
     cmdline: list[str]
     status: _RaftStatus
+    stats: _Memory = _Memory()
 
 
 _VARS = msgspec.json.Decoder(_Vars)
@@ -134,12 +149,16 @@ class EtcdSystem(Released):
         )
 
     def files(self, node: NodeSpec) -> Mapping[str, bytes]:
-        """None: flags configure everything."""
-        del node
-        return {}
+        """How its members change: flags configure everything else."""
+        return membership_files(node, _changes(node))
+
+    def changes_members(self) -> Available:
+        """See ``dethrone.harness.core.interfaces.Remaking``."""
+        return Yes()
 
     def command(self, node: NodeSpec) -> Command:
-        """One member of a new cluster; its data directory makes later starts restarts."""
+        """One member of a new cluster; its data directory makes later starts restarts. A member that was removed and
+        added again is a new one of the existing cluster."""
         peer = peer_url(node.address)
         client = f"http://{node.address}:{CLIENT_PORT}"
         flags = {
@@ -151,7 +170,7 @@ class EtcdSystem(Released):
             "advertise-client-urls": client,
             "initial-cluster": ",".join(f"{name}={peer_url(address)}" for name, address in node.members.items()),
             "initial-cluster-token": TOKEN,
-            "initial-cluster-state": "new",
+            _STATE: "new",
             "heartbeat-interval": node.knobs["heartbeat_interval_ms"],
             "election-timeout": node.knobs["election_timeout_ms"],
             "cors": f"{_MARK}{{incarnation}}",
@@ -159,8 +178,11 @@ class EtcdSystem(Released):
         }
         if self.release >= PRE_VOTE_SINCE or node.knobs["pre_vote"] == "on":
             flags["pre-vote"] = "true" if node.knobs["pre_vote"] == "on" else "false"
-        argv = (self.binary, *(f"--{name}={value}" for name, value in flags.items()))
-        return Command(argv=argv, env={"ETCD_UNSUPPORTED_ARCH": "arm64"})
+        new, again = (
+            (self.binary, *(f"--{name}={value}" for name, value in {**flags, _STATE: state}.items()))
+            for state in ("new", "existing")
+        )
+        return Command(argv=new, env={"ETCD_UNSUPPORTED_ARCH": "arm64"}, rejoining=again)
 
     def status_call(self, node: NodeSpec) -> StatusCall:
         """The published variables; see the head of this module."""
@@ -168,7 +190,11 @@ class EtcdSystem(Released):
         return StatusCall(port=CLIENT_PORT, request=request.encode(), framing="http")
 
     def reading(self, node: NodeSpec, body: bytes) -> Reading | None:
-        """What they say of the member's Raft; None if it is another member, or none yet."""
+        """What they say of the member's Raft; None if it is another node's, or none yet.
+
+        A member that was added again is known by its name among the arguments, and to others by the second in which it
+        was added; if that is not found, who follows it does not say whom.
+        """
         try:
             found = _VARS.decode(body)
             raft = found.status
@@ -176,14 +202,20 @@ class EtcdSystem(Released):
         except (msgspec.MsgspecError, ValueError, RecursionError):
             return None
         names = {member_id(address): name for name, address in node.members.items()}
+        if own not in names and own and f"--name={node.name}" in found.cmdline:
+            names[own] = node.name
         if names.get(own) != node.name:
             return None
         leads = raft.state == "StateLeader"
+        if lead and lead not in names:
+            address = added_member(lead, tuple(node.members.values()), found.stats.last_gc_ns // HOUR_NS)
+            names.update((lead, name) for name, one in node.members.items() if one == address)
         return Reading(
             role=raft.state.removeprefix("State").lower(),
             leads=leads,
             term=raft.term,
             leader=names.get(lead),
+            tells_leader=not lead or lead in names,
             commit=raft.commit,
             atomic=True,
             incarnation=_incarnation(found.cmdline),
@@ -240,10 +272,40 @@ def peer_url(address: str) -> str:
     return f"http://{address}:{PEER_PORT}"
 
 
-def member_id(address: str) -> int:
-    """The id that etcd computes for a member of an initial cluster: SHA-1 of its peer URLs and the cluster's token."""
-    digest = hashlib.sha1(f"{peer_url(address)}{TOKEN}".encode(), usedforsecurity=False).digest()
+def _changes(node: NodeSpec) -> Changes:
+    """Members are known by their peer URLs: one that was just added has no name yet."""
+    own = json.dumps([peer_url(node.address)], separators=(",", ":"))
+    bodies = {"members": {}, "remove": {"ID": MEMBER_ID}, "add": {"peerURLs": [peer_url(node.address)]}}
+    paths = {"members": "list", "remove": "remove", "add": "add"}
+
+    def ask(what: str, of: str) -> Request:
+        return Request(
+            address=node.members[of],
+            port=CLIENT_PORT,
+            method="POST",
+            path=f"/v3/cluster/member/{paths[what]}",
+            body=json.dumps(bodies[what]),
+            headers={"Content-Type": "application/json"},
+        )
+
+    return Changes(ask=ask, member=rf'\{{"ID":"(?P<id>\d+)"[^{{}}]*"peerURLs":{re.escape(own)}', fresh=True)
+
+
+def member_id(address: str, added_s: int | None = None) -> int:
+    """The id that etcd computes for a member: SHA-1 of its peer URLs and the cluster's token; of one that was added
+    later, of its peer URLs and the second since 1970 in which it was."""
+    with_them = TOKEN if added_s is None else str(added_s)
+    digest = hashlib.sha1(f"{peer_url(address)}{with_them}".encode(), usedforsecurity=False).digest()
     return int.from_bytes(digest[:8], "big")
+
+
+@functools.lru_cache(maxsize=256)
+def added_member(member: int, addresses: tuple[str, ...], hour: int) -> str | None:
+    """Which of these members was added and has this id since; looked for up to the end of the next hour (since 1970),
+    and some hours back."""
+    last = (hour + 2) * HOUR_S
+    seconds = range(last, last - ADDED_WITHIN_S, -1) if hour else ()
+    return next((one for second in seconds for one in addresses if member_id(one, second) == member), None)
 
 
 def _incarnation(arguments: list[str]) -> int | None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from dethrone.checkers.graph import timeline
 from dethrone.checkers.liveness_windows import windows
-from dethrone.checkers.members import Membership, changed, config, configurations, count_under, initial
+from dethrone.checkers.members import Membership, changed, config, configurations, count_under, initial, removing
 from dethrone.checkers.no_livelock import at_least
 from dethrone.harness.core import registry
 from dethrone.harness.core.clock import MS
@@ -116,3 +117,44 @@ def test_the_chance_of_so_many_or_more_is_the_binomial_tail():
     assert abs(at_least(3, 3, 0.2) - 0.008) < 1e-12
     assert at_least(2, 5, 0.0) == 0
     assert at_least(900, 2000, 0.3) < 1e-9
+
+
+def without(node, outcome="installed"):
+    """This node is removed by a fault, and added again; the others follow n1 all the time."""
+    tale = Tale(5).up().polls(3000, 1, "n1").process(node, "exited", code=-9)
+    tale.alive[node] = False
+    down = {**tale.state, node: msgspec.structs.replace(tale.state[node], down="SIGKILL")}
+    number = tale.fault("member", node, down, outcome=outcome)
+    return tale.polls(3000, 1, "n1").revive(number, node).polls(3000, 1, "n1")
+
+
+def test_members_change_as_a_fault_begins_and_ends_and_in_between_a_leader_is_owed():
+    history = without("n5").end()
+    (_, first), (second, _) = stretches = removing(history)
+    assert [until - since < 10 * MS for since, until in stretches] == [True, True]
+    line = timeline(history, promise(), plan(5))
+    assert line.at(stretches[0][0]).settled is line.at(stretches[1][0]).settled is False
+    assert all(interval.settled for interval in line.intervals if first <= interval.lo < second)
+    assert any(first <= one.lo and one.hi <= second for one in windows(history, promise(), plan(5)) if one.length > 0)
+
+
+def test_in_doubt_members_may_have_changed_all_the_time():
+    history = without("n5", "indeterminate").end()
+    ((since, until),) = removing(history)
+    assert until - since > 3000 * MS
+    open_end = Tale(5).up()
+    open_end.fault("member", "n5", open_end.state)
+    assert removing(open_end.end())[0][1] is None
+
+
+def test_a_node_that_was_removed_may_forget_and_one_that_was_only_killed_may_not():
+    checker = registry.load(registry.CHECKERS, "term-never-decreases")
+    for kind, expected in (("member", ["n5 was removed from the members meanwhile"]), ("kill", [])):
+        bears = promise(tolerates={kind: None})
+        tale = Tale(5).up().polls(3000, 4, "n1").process("n5", "exited", code=-9)
+        tale.alive["n5"] = False
+        down = {**tale.state, "n5": msgspec.structs.replace(tale.state["n5"], down="SIGKILL")}
+        tale.revive(tale.fault(kind, "n5", down), "n5").polls(3000, 4, "n1", except_="n5=2")
+        found = checker.check(tale.end(), bears, plan(5, given=bears, observable=("observed",)))
+        assert found.outcome == ("fail" if kind == "kill" else "pass"), found.reason
+        assert all(word in found.reason for word in expected)

@@ -60,6 +60,18 @@ def test_every_release_hands_leadership_over_when_it_is_asked_to(tmp_path, state
     assert "installed" in {event.outcome for event in found}, [event.why for event in found]
 
 
+@pytest.mark.nightly("a minute and a half each; CI changes the members of a system of a few lines")
+@pytest.mark.parametrize("release", ["etcd", "etcd-3.5", "etcd-3.7"])
+def test_every_release_removes_members_and_adds_them_again_without_losing_anything(tmp_path, state, release):
+    words = (release, "--nodes", "5", "--faults", "member", "--nemesis-interval", "11s", "--time-limit", "50s")
+    result, _ = run(tmp_path, state, *words, "--seed", "1")
+    assert result["trouble"] == []
+    assert result["verdict"] != "fail"
+    found = read_history(tmp_path / "run" / "history").of(FaultEvent)
+    assert {event.outcome for event in found} == {"installed", "healed"}, [event.why for event in found]
+    assert {event.roles[event.victims[0]] for event in found if event.phase == "begin"} == {"leader", "follower"}
+
+
 @pytest.mark.nightly("an image of its own; other tests skew static Go programs without one")
 def test_the_clocks_of_a_static_go_binary_are_skewed_without_harm(tmp_path, state):
     words = ("etcd-3.7", "--nodes", "3", "--faults", "clock,kill", "--nemesis-interval", "4s", "--time-limit", "20s")

@@ -13,7 +13,7 @@ from dethrone.harness.core.interfaces.faults import UNDECLARED
 
 ROOT = Path(__file__).resolve().parents[2]
 KINDS = tuple(registry.names(registry.FAULTS))
-TELLING = set(KINDS) - {"clock", "cpu", "descriptors", "disk", "link", "memory", "stop", "transfer"}
+TELLING = set(KINDS) - {"clock", "cpu", "descriptors", "disk", "link", "member", "memory", "stop", "transfer"}
 """Those whose names mean nothing else: parts of a host's state, phases of a run and operations share the others."""
 CHOICES = (
     "clusters/own/system.py",

@@ -70,7 +70,8 @@ class FaultTraits(msgspec.Struct, frozen=True, kw_only=True):
     only a promise that names the kind bears it. ``touches``: the parts of a host's state that it changes, which owners
     of machines may refuse. ``nodes_min``: the smallest cluster that it makes sense in. ``asks``: the operation that it
     asks the system for (``Requesting``) instead of doing something to hosts; every promise bears what the system does
-    at its own users' request.
+    at its own users' request. ``removes``: meanwhile its victims are no members of the cluster; they
+    return as new ones.
     """
 
     harms: Literal["process", "network", "clock", "disk", "host"] = "host"
@@ -86,6 +87,7 @@ class FaultTraits(msgspec.Struct, frozen=True, kw_only=True):
     touches: frozenset[Part] = frozenset()
     nodes_min: int = 1
     asks: str = ""
+    removes: bool = False
 
     @property
     def showing(self) -> tuple[Shown, ...]:

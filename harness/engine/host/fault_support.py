@@ -31,6 +31,7 @@ MEANS = {
     "cpu": "control group",
     "memory": "control group",
     "descriptors": "prlimit",
+    "members": "the system itself",
 }
 """What a fault needs → by what it is done on real hosts. netem is not used for links, even where the kernel has it."""
 OTHERWISE = {"faketime": "vdso", "monotonic": "vdso"}
@@ -78,6 +79,7 @@ def support(fault: Fault, able: Mapping[str, Available], *, virtual: bool, lent:
         return "live", "the system itself", "where clients can ask it"
     means: list[str] = []
     limits: list[str] = ["where the owner of the hosts permits it"] if lent else []
+    limits += ["where the system can change its members"] if traits_of(fault).removes else []
     for need in sorted(fault.needs()):
         ways = [way for way in (need, OTHERWISE.get(need)) if way and isinstance(able.get(way), Yes)]
         if not ways:

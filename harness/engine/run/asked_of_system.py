@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from dethrone.harness.core.errors import MissingCapability
-from dethrone.harness.core.interfaces import Enabling, System, declared
+from dethrone.harness.core.interfaces import Enabling, No, Remaking, System, declared
 
 
 def enabling_knobs(system: System, kinds: Iterable[str]) -> dict[str, str]:
@@ -26,4 +26,14 @@ def refuse_unserved(system: System, kind: str, asks: str) -> None:
         raise MissingCapability(
             f"{system.name} cannot be asked for what the fault {kind!r} is: its clients serve no {asks!r}",
             next_step=f"remove it from --faults; of a system of your own, [membership] {asks} says how to ask",
+        )
+
+
+def refuse_unremaking(system: System, kind: str) -> None:
+    """Raise MissingCapability for a kind that changes the members of a system which cannot."""
+    able = system.changes_members() if isinstance(system, Remaking) else No("it says no way to change them")
+    if declared(kind).removes and isinstance(able, No):
+        raise MissingCapability(
+            f"the members of {system.name} cannot be changed by the fault {kind!r}: {able.why}",
+            next_step="remove it from --faults; of a system of your own, [membership] remove and add say how to do it",
         )

@@ -49,7 +49,7 @@ from dethrone.harness.core.timescale import SCALE_MAX, longer, longer_promise, s
 from dethrone.harness.core.watches import Watch
 from dethrone.harness.core.world import VirtualBackend
 from dethrone.harness.core.zones import check_zones, zones_in_order
-from dethrone.harness.engine.run.asked_of_system import enabling_knobs, refuse_unserved
+from dethrone.harness.engine.run.asked_of_system import enabling_knobs, refuse_unremaking, refuse_unserved
 from dethrone.harness.engine.run.code_names import settled
 from dethrone.harness.engine.run.continuation import Continuation, Continue
 from dethrone.harness.engine.run.disk_needs import disk_model
@@ -331,6 +331,7 @@ def _fault(system: System, backend: Backend, kind: str) -> Fault:
             next_step=f"write {kind.partition(':')[0]}",
         )
     refuse_unserved(system, kind, traits_of(fault).asks)
+    refuse_unremaking(system, kind)
     for suffered in (kind, *traits_of(fault).borne_as):
         support = system.fault_support(suffered)
         if isinstance(support, No):

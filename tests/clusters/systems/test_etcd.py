@@ -3,9 +3,11 @@ from __future__ import annotations
 import base64
 import http.server
 import json
+import re
 import threading
 import time
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -109,7 +111,6 @@ def test_a_member_is_started_with_names_addresses_and_its_incarnation():
     assert "--cors=http://incarnation.invalid:{incarnation}" in command.argv
     assert "--pre-vote=true" not in command.argv
     assert "--pre-vote=true" in SYSTEM.command(specs(SYSTEM, {"pre_vote": "on"})["n1"]).argv
-    assert SYSTEM.files(NODE) == {}
     assert SYSTEM.image() == "etcd"
 
 
@@ -315,3 +316,55 @@ def test_newer_releases_run_with_pre_vote_unless_told_otherwise_and_promise_stab
         assert (promise.pre_vote, promise.owes("leader-stability")) == (stable, stable)
         assert promise.source.startswith("etcd 3.5 ")
     assert not any(word.startswith("--pre-vote") for word in SYSTEM.command(NODE).argv)
+
+
+ADDED_S = 1_795_780_000
+"""The second in which a member is added again; the clock of who is asked is half an hour further."""
+
+
+def long_after(reading_of, **changes):
+    told = json.loads(published(**changes))
+    told["memstats"] = {"LastGC": (ADDED_S + 1800) * 1_000_000_000}
+    told["cmdline"][1] = f"--name={reading_of}"
+    return json.dumps(told).encode()
+
+
+def test_a_member_that_was_added_again_is_known_by_its_name_and_to_others_by_when_it_was_added():
+    again = f"{member_id(NODE.members['n1'], ADDED_S):x}"
+    own = SYSTEM.reading(NODE, long_after("n1", id=again, lead=again, raftState="StateLeader"))
+    assert (own.leads, own.leader, own.tells_leader) == (True, "n1", True)
+    other = msgspec.structs.replace(NODE, name="n2", address=NODE.members["n2"])
+    follows = SYSTEM.reading(other, long_after("n2", id="f0b95a1eaa2e55", lead=again))
+    assert (follows.leader, follows.tells_leader) == ("n1", True)
+    assert SYSTEM.reading(NODE, long_after("n3", id=again, lead=again)) is None
+
+
+def test_a_leader_that_cannot_be_known_is_not_said_to_be_none():
+    unknown = SYSTEM.reading(NODE, published(lead="1234567890abcdef"))
+    assert (unknown.leader, unknown.tells_leader) == (None, False)
+    nobody = SYSTEM.reading(NODE, published(lead="0"))
+    assert (nobody.leader, nobody.tells_leader) == (None, True)
+
+
+def test_members_are_listed_removed_by_their_id_and_added_over_the_gateway():
+    config = json.loads(SYSTEM.files(NODE)[f"{NODE.run_dir}/membership.json"])
+    said = (
+        '{"members":[{"ID":"42","peerURLs":["http://%s:2380"]},{"ID":"7","name":"n1","peerURLs":["http://%s:2380"]}]}'
+    )
+    found = re.search(config["member"], said % (NODE.members["n2"], NODE.address))
+    assert found["id"] == "7", "a member that was just added has no name"
+    assert re.search(config["member"], said % (NODE.members["n2"], NODE.members["n3"])) is None
+    asked = config["others"][0]
+    assert {what: asked[what]["path"] for what in asked} == {
+        "members": "/v3/cluster/member/list",
+        "remove": "/v3/cluster/member/remove",
+        "add": "/v3/cluster/member/add",
+    }
+    assert json.loads(asked["add"]["body"]) == {"peerURLs": [f"http://{NODE.address}:2380"]}
+    assert (asked["add"]["address"], config["fresh"]) == (NODE.members["n2"], True)
+
+
+def test_only_a_node_that_returns_starts_as_a_member_of_an_existing_cluster():
+    command = SYSTEM.command(NODE)
+    differs = [pair for pair in zip(command.argv, command.rejoining, strict=True) if pair[0] != pair[1]]
+    assert differs == [("--initial-cluster-state=new", "--initial-cluster-state=existing")]

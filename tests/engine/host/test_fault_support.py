@@ -36,10 +36,17 @@ def states(rows):
     return {row.fault: row.state for row in rows}
 
 
-def test_in_simulation_every_fault_of_ours_is_simulated_but_descriptors_and_other_versions():
+def test_in_simulation_every_fault_of_ours_is_simulated_but_a_few_that_say_why():
     found = states(known(registry.load(registry.BACKENDS, "sim")))
-    assert {fault for fault, state in found.items() if state != "simulated"} == {"descriptors", "upgrade", "downgrade"}
+    absent = {fault for fault, state in found.items() if state != "simulated"}
+    assert absent == {"descriptors", "member", "upgrade", "downgrade"}
     assert found["descriptors"] == "not here"
+
+
+def test_members_change_on_hosts_of_our_own_where_the_system_can_do_it():
+    row = {row.fault: row for row in known(registry.load(registry.BACKENDS, "docker"))}["member"]
+    assert (row.state, row.why) == ("live", "where the system can change its members")
+    assert "the system itself" in row.by
 
 
 def test_what_hosts_lack_by_their_traits_is_not_here_and_the_need_is_named():
