@@ -17,13 +17,11 @@ from dethrone.clusters.own.headers import check_carried
 from dethrone.clusters.own.spec import NodeTable, OpTable
 from dethrone.clusters.own.table import placed, read_table, split
 from dethrone.clusters.own.words import check_words
+from dethrone.clusters.systems.membership import CHANGES
 from dethrone.harness.core.errors import ConfigError
 from dethrone.harness.core.registry import unknown_name
 
-OPS = ("put", "get", "cas", "append", "read", "add")
 PATTERNS = ("ok_pattern", "fail_pattern", "absent_pattern", "refused_pattern")
-MEMBERSHIP = ("transfer",)
-"""What only faults ask for."""
 SHARED = ("port", "protocol", "ok", "fail", "absent", "refused", "served_by", "headers", "auth", *PATTERNS)
 """Keys of ``[ops]`` that hold for all operations which do not say otherwise."""
 CLIENT = ("client", "serves")
@@ -39,8 +37,16 @@ OP_WORDS: Mapping[str, tuple[str, ...]] = {
     "append": ("key", "value"),
     "read": ("key",),
     "add": ("key", "value"),
-    "transfer": ("target", "target_address", "target_number"),
 }
+"""Name → its words."""
+TARGET = ("target", "target_address", "target_number")
+"""The node that is to lead, or that is removed and added again."""
+MEMBERSHIP: Mapping[str, tuple[str, ...]] = {
+    "transfer": TARGET,
+    **dict.fromkeys(CHANGES, TARGET),
+    "remove": (*TARGET, "id"),
+}
+"""The same of what only faults ask for."""
 _METHOD = re.compile(r"(GET|PUT|POST|DELETE|PATCH) (/\S*)(?: (.*))?", re.DOTALL)
 HEADER = "header:"
 """What `served_by` begins with where a header names the node."""
@@ -78,18 +84,23 @@ def port_of(name: str | None, node: NodeTable, *, where: str) -> str:
 
 
 def operations(
-    raw: Mapping[str, Any], node: NodeTable, knobs: Mapping[str, str], *, where: str, names: tuple[str, ...] = OPS
+    raw: Mapping[str, Any],
+    node: NodeTable,
+    knobs: Mapping[str, str],
+    *,
+    where: str,
+    names: Mapping[str, tuple[str, ...]] = OP_WORDS,
 ) -> tuple[dict[str, OpTable], str]:
     """Each operation of the table ``raw``, and the port's name, "" where none is needed. ConfigError.
 
-    ``names``: those that the table may have.
+    ``names``: those that the table may have, with their words.
     """
     known = (*names, *SHARED, *CLIENT)
     for key in raw:
         if key not in known:
             raise placed(unknown_name("key", key, known), where)
     if "client" in raw or "serves" in raw:
-        return _of_client(raw, names, where=where), ""
+        return _of_client(raw, tuple(names), where=where), ""
     asked = {name: raw[name] for name in names if name in raw}
     if not asked:
         return {}, ""
@@ -111,19 +122,20 @@ def operations(
         if op.command is not None:
             if "headers" in table or "auth" in table:
                 raise ConfigError("a command has no headers", where=f"{where} {name}")
-            _command_op(op, name, node, where=f"{where} {name}")
+            silent = name in READS or (names is MEMBERSHIP and name in CHANGES)
+            _command_op(op, names[name], node, silent=silent, where=f"{where} {name}")
         elif protocol == "redis" or op.redis:
             if "auth" in table:
                 step = "write auth next to the operations"
                 raise ConfigError("one connection has one user", where=f"{where} {name}", next_step=step)
-            _redis_op(op, name, protocol, where=f"{where} {name}")
+            _redis_op(op, name, names[name], protocol, where=f"{where} {name}")
         elif _METHOD.fullmatch(op.request) is None:
             raise ConfigError(
                 f"{op.request!r} is no request",
                 where=f"{where} {name}",
                 next_step='write METHOD /path, and the body after a space: "PUT /kv/{key} {value}"',
             )
-        check_words([op.request], OP_WORDS[name], where=f"{where} {name}")
+        check_words([op.request], names[name], where=f"{where} {name}")
         out[name] = op
     if all(op.command is not None for op in out.values()):
         return out, ""
@@ -163,24 +175,25 @@ def _of_client(raw: Mapping[str, Any], names: tuple[str, ...], *, where: str) ->
     return {name: OpTable(client=client) for name in serves}
 
 
-def _redis_op(op: OpTable, name: str, protocol: object, *, where: str) -> None:
+def _redis_op(op: OpTable, name: str, words: tuple[str, ...], protocol: object, *, where: str) -> None:
     """ConfigError for an operation that is no Redis command."""
     if protocol != "redis" or op.request or op.headers or not op.redis or not op.redis[0]:
         cause = "" if protocol == "redis" else 'Redis commands need protocol = "redis" in [ops]'
         step = 'write the words of one command, without headers: ["SET", "{key}", "{value}"]'
         raise ConfigError(f"{name} is no Redis command", where=where, cause=cause, next_step=step)
-    check_words(op.redis, OP_WORDS[name], where=where)
+    check_words(op.redis, words, where=where)
     try:
         re.compile(op.fail_pattern or "")
     except re.error as error:
         raise ConfigError(f"fail_pattern is no regular expression: {error}", where=where) from error
 
 
-def _command_op(op: OpTable, name: str, node: NodeTable, *, where: str) -> None:
-    """ConfigError for an operation by a command that cannot be carried out, or not be understood."""
+def _command_op(op: OpTable, known: tuple[str, ...], node: NodeTable, *, silent: bool, where: str) -> None:
+    """ConfigError for an operation by a command that cannot be carried out, or not be understood. ``silent``: its
+    output need not say that nothing happened."""
     if op.request or op.redis:
         raise ConfigError("both a request and a command", where=where, next_step="keep one of them")
-    words = (*OP_WORDS[name], "name", "number", "address", *node.ports)
+    words = (*known, "name", "number", "address", *node.ports)
     check_words(split(op.command or "", where=where), words, where=where)
     for key in PATTERNS:
         try:
@@ -189,5 +202,5 @@ def _command_op(op: OpTable, name: str, node: NodeTable, *, where: str) -> None:
             raise ConfigError(f"{key} is no regular expression: {error}", where=where) from error
         if key == "ok_pattern" and not {*pattern.groupindex} <= {"value", "index", "term"}:
             raise ConfigError(f"{key} has the groups {sorted(pattern.groupindex)}", where=where, next_step=_RESULTS)
-    if op.fail_pattern is None and name not in READS:
+    if op.fail_pattern is None and not silent:
         raise ConfigError("a command that changes something needs a fail_pattern", where=where, next_step=_FAILS)

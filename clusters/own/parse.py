@@ -15,10 +15,11 @@ from typing import Any
 import msgspec
 
 from dethrone.clusters.agent.host.confinement import CAPABILITIES
+from dethrone.clusters.own.changes import membership
 from dethrone.clusters.own.go_programs import check_sources
 from dethrone.clusters.own.headers import check_carried
 from dethrone.clusters.own.maven_jars import check_coordinates, pins_for
-from dethrone.clusters.own.operations import MEMBERSHIP, operations, port_of
+from dethrone.clusters.own.operations import operations, port_of
 from dethrone.clusters.own.processes import check_logs, starting
 from dethrone.clusters.own.python_packages import check_requirements, wanted
 from dethrone.clusters.own.spec import (
@@ -136,9 +137,7 @@ def _description(tables: Mapping[str, Any], *, path: str, read: Callable[[str], 
     named |= {} if probe.log is None else {"[probe] log": probe.log}
     check_logs(starts, named | ({"[log] file": log.file} if log.patterns else {}), path=path)
     ops, port = operations(tables.get("ops", {}), node, knobs, where=f"{path}: [ops]")
-    asked_of_it, its_port = operations(
-        tables.get("membership", {}), node, knobs, where=f"{path}: [membership]", names=MEMBERSHIP
-    )
+    asked_of_it = membership(tables.get("membership", {}), node, knobs, where=f"{path}: [membership]")
     files = {place: read(name) for place, name in node.files.items()}
     for place in (place for place, file in files.items() if file.folder and place.startswith("/")):
         raise ConfigError(
@@ -157,7 +156,6 @@ def _description(tables: Mapping[str, Any], *, path: str, read: Callable[[str], 
         ops=ops,
         ops_port=port,
         membership=asked_of_it,
-        membership_port=its_port,
         promise=promise,
         knobs=knobs,
         log=log,

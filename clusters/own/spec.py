@@ -128,7 +128,8 @@ class TraceTable(Table, frozen=True, kw_only=True):
 
 class OpTable(Table, frozen=True, kw_only=True):
     """One operation, over HTTP or by a command. ``request``: ``METHOD /path body``, with ``{key}``, ``{value}``,
-    ``{old}``; of a transfer with ``{target}``. ``command``: the same words and those of its node, run at the client;
+    ``{old}``; of what faults ask for, with ``{target}``. ``command``: the same words and those of its node, run at the
+    client;
     its ``…_pattern`` are regular expressions that its output must match to mean what they are called; of ``ok_pattern``
     the group ``value`` is the result. ``redis``: the words of a Redis command; ``fail_pattern`` is then of an error's
     text. ``client``: the class of the user's own whose method of the operation's name is called.
@@ -179,9 +180,26 @@ class PromiseTable(Table, frozen=True, kw_only=True):
     source: str = ""
 
 
+class Membership(msgspec.Struct, frozen=True, kw_only=True):
+    """``[membership]``: what only faults ask for, over the port named ``port``. ``asked``: as operations are;
+    ``changes``: of members, by the node's own host. ``member``: the pattern that finds the node among the members, with
+    the group ``id`` where the cluster knows it by another name; ``fresh``: it must return with nothing stored.
+    """
+
+    asked: Mapping[str, OpTable] = {}
+    changes: Mapping[str, OpTable] = {}
+    port: str = ""
+    member: str = ""
+    fresh: bool = False
+
+    @property
+    def all(self) -> dict[str, OpTable]:
+        """Both kinds of requests."""
+        return {**self.asked, **self.changes}
+
+
 class Description(msgspec.Struct, frozen=True, kw_only=True):
-    """A whole file. ``ops``: name of the operation → how it is asked for, over the port named ``ops_port``;
-    ``membership``: the same of what only faults ask for.
+    """A whole file. ``ops``: name of the operation → how it is asked for, over the port named ``ops_port``.
 
     ``contents``: path on the host → bytes, ``executables``: all programs. ``folders``: path on the
     host → an archive of what is to be there.
@@ -199,8 +217,7 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
     trace: TraceTable | None
     ops: Mapping[str, OpTable]
     ops_port: str
-    membership: Mapping[str, OpTable]
-    membership_port: str
+    membership: Membership
     promise: PromiseTable
     knobs: Mapping[str, str]
     log: LogTable

@@ -4,7 +4,7 @@
 
 Guarantees: nothing is assumed that the file does not say; files of nodes are read once, with the description; the node
 process keeps its own process id, signals and exit code even behind a wrapper. Out of scope: clock faults (no interface
-reports the process' own clock, so a skew could not be measured), membership changes, and several groups: those need a
+reports the process' own clock, so a skew could not be measured), and several groups: those need a
 class and an entry point (docs/own-system.md).
 """
 
@@ -20,6 +20,7 @@ from typing import Any
 import msgspec
 
 from dethrone.clusters.own.answers import explain, reading
+from dethrone.clusters.own.changes import files_for_changes
 from dethrone.clusters.own.client import Divided, OwnClient
 from dethrone.clusters.own.client_process import ClientProcess
 from dethrone.clusters.own.headers import Carrying, carried, check_values, over
@@ -103,7 +104,7 @@ class OwnSystem:
         if self.versions():
             chosen[KNOB] = chosen_version(chosen[KNOB], self.versions())
         told = self._description
-        asking: tuple[Carrying, ...] = (told.probe, *told.ops.values(), *told.membership.values())
+        asking: tuple[Carrying, ...] = (told.probe, *told.ops.values(), *told.membership.all.values())
         check_values(asking, chosen, where=f"the knobs of {self.name}")
         is_durable(self._description, chosen)
         return chosen
@@ -164,6 +165,10 @@ class OwnSystem:
         """The description of each version."""
         return tuple(self._description.versions.values()) or (self._description,)
 
+    def changes_members(self) -> Available:
+        """See ``dethrone.harness.core.interfaces.Remaking``."""
+        return Yes() if self._description.membership.changes else No("its description does not say how")
+
     def image(self) -> str:
         """The plain image of nodes, with the packages that are asked for."""
         return "+".join(("node", *self._description.system.packages))
@@ -192,6 +197,7 @@ class OwnSystem:
             out[f"{node.run_dir}/{BESIDE}"] = Path(__file__).with_name(BESIDE).read_bytes()
             out[f"{room(description, node)}/{BESIDE_CONFIG}"] = json.dumps(beside).encode()
         out |= unpacked(description, node, places)
+        out |= files_for_changes(description, node, partial(self._member, node=node))
         return {**out, **supervised(description, node, self._words(node))}
 
     def command(self, node: NodeSpec) -> Command:
@@ -341,9 +347,9 @@ class OwnSystem:
         """A new client."""
         told = self._description
         client = self._client(nodes, told.ops, told.ops_port)
-        if not told.membership:
+        if not told.membership.asked:
             return client
-        return Divided(client, self._client(nodes, told.membership, told.membership_port), told.membership)
+        return Divided(client, self._client(nodes, told.membership.asked, told.membership.port), told.membership.asked)
 
     def _client(self, nodes: Mapping[str, NodeSpec], ops: Mapping[str, OpTable], port_name: str) -> OwnClient:
         ports = self._description.node.ports
@@ -363,7 +369,7 @@ class OwnSystem:
 
     def operations(self) -> frozenset[str]:
         """The op names that its clients serve."""
-        return frozenset((*self._description.ops, *self._description.membership))
+        return frozenset((*self._description.ops, *self._description.membership.asked))
 
     # --- what it claims ---------------------------------------------------------------------------------------
 
@@ -474,7 +480,7 @@ def described(path: Path) -> OwnSystem:
     description = parse(text, path=str(path), read=partial(brought, path))
     is_durable(description, {})
     _check_faults(description)
-    for table, ops in (("ops", description.ops), ("membership", description.membership)):
+    for table, ops in (("ops", description.ops), ("membership", description.membership.all)):
         for file in {op.client.rpartition(":")[0] for op in ops.values() if op.client}:
             if not (path.parent / file).is_file():
                 step = "paths are relative to the description"

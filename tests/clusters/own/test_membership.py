@@ -1,8 +1,10 @@
-"""``[membership]``: how the leader of a described system is asked to hand leadership over, in every form."""
+"""``[membership]``: how a described system is asked to move leadership, and to change its members."""
 
 from __future__ import annotations
 
 import http.server
+import json
+import re
 import threading
 
 import pytest
@@ -11,7 +13,11 @@ from dethrone.clusters.own.client import OwnClient
 from dethrone.clusters.own.operations import MEMBERSHIP, operations
 from dethrone.clusters.own.spec import NodeTable
 from dethrone.clusters.own.system import load
-from dethrone.harness.core.errors import ConfigError
+from dethrone.clusters.systems.membership import program
+from dethrone.harness.core import registry
+from dethrone.harness.core.errors import ConfigError, MissingCapability
+from dethrone.harness.core.interfaces import No, Yes
+from dethrone.harness.engine.run.asked_of_system import refuse_unremaking
 from tests.clusters.own.described import TEXT, specs, system
 from tests.clusters.systems.specs import at_loopback
 
@@ -106,3 +112,59 @@ def test_a_file_of_a_client_that_is_not_there_is_named(tmp_path):
     with pytest.raises(ConfigError, match=r"gone\.py") as refused:
         load(file)
     assert "[membership] client" in str(refused.value)
+
+
+CHANGES = """[membership]
+port = "http"
+members = "GET /members"
+member = '"{target}@{target_address}"'
+remove = "DELETE /members/{target}"
+add = { command = "ctl --at {address}:{http} add {target_number}" }
+fresh = true
+[promise]"""
+
+
+def test_members_change_only_where_the_file_says_how_and_the_host_gets_what_it_needs_for_that():
+    able = system(("[promise]", CHANGES))
+    assert isinstance(able.changes_members(), Yes)
+    assert isinstance(system().changes_members(), No)
+    assert able.operations() == system().operations()
+    nodes = specs(able)
+    files = able.files(nodes["n1"])
+    config = json.loads(files[f"{nodes['n1'].run_dir}/membership.json"])
+    assert files[f"{nodes['n1'].run_dir}/membership.py"] == program()
+    assert (config["fresh"], config["data_dir"]) == (True, nodes["n1"].data_dir)
+    assert re.search(config["member"], f'["n1@{nodes["n1"].address}"]')
+    assert not re.search(config["member"], f'["n2@{nodes["n2"].address}"]')
+    asked = config["others"][0]
+    place = (asked["remove"]["address"], asked["remove"]["port"], asked["remove"]["method"], asked["remove"]["path"])
+    assert place == (nodes["n2"].address, 8000, "DELETE", "/members/n1")
+    assert asked["add"]["argv"] == ["ctl", "--at", f"{nodes['n2'].address}:8000", "add", "1"]
+    assert [one["members"]["address"] for one in config["others"]] == [nodes["n2"].address, nodes["n3"].address]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "why"),
+    [
+        ("member = '\"{target}@{target_address}\"'\n", "", "belong together"),
+        ('remove = "DELETE /members/{target}"\n', "", "belong together"),
+        ("fresh = true", 'fresh = "yes"', "true or false"),
+        ("'\"{target}@", "'(", "no regular expression"),
+        ("/members/{target}", "/members/{key}", "{key}"),
+        ('add = { command = "ctl --at {address}:{http} add {target_number}" }', 'add = ["ADD"]', "add"),
+    ],
+)
+def test_changes_of_members_that_cannot_be_meant_are_refused_with_their_place(old, new, why):
+    assert old in CHANGES
+    with pytest.raises(ConfigError, match="membership") as refused:
+        system(("[promise]", CHANGES.replace(old, new)))
+    assert why in str(refused.value)
+
+
+def test_a_system_whose_members_cannot_change_refuses_the_fault_before_the_run():
+    refuse_unremaking(registry.load(registry.SYSTEMS, "etcd"), "member")
+    for named in ("nacos", "raft"):
+        of = registry.load(registry.SYSTEMS, named)
+        refuse_unremaking(of, "kill")
+        with pytest.raises(MissingCapability, match=f"members of {named} cannot be changed"):
+            refuse_unremaking(of, "member")

@@ -290,6 +290,34 @@ func transfer(answer http.ResponseWriter, ask *http.Request) {
 	http.Error(answer, "no such member", http.StatusConflict)
 }
 
+// change lists the members of the configuration in force; DELETE and PUT remove and add the one that the path names.
+func change(answer http.ResponseWriter, ask *http.Request) {
+	r, name := node.Load(), strings.TrimPrefix(ask.URL.Path, "/members/")
+	var err error
+	switch ask.Method {
+	case "DELETE":
+		err = r.RemoveServer(raft.ServerID(name), 0, 2*time.Second).Error()
+	case "PUT":
+		for address, known := range names {
+			if known == name {
+				err = r.AddVoter(raft.ServerID(name), raft.ServerAddress(address), 0, 2*time.Second).Error()
+			}
+		}
+	}
+	found := r.GetConfiguration()
+	if err = errors.Join(err, found.Error()); err != nil {
+		http.Error(answer, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	voters := []raft.ServerID{}
+	for _, member := range found.Configuration().Servers {
+		if member.Suffrage == raft.Voter {
+			voters = append(voters, member.ID)
+		}
+	}
+	reply(answer, voters)
+}
+
 func reply(answer http.ResponseWriter, value any) {
 	body, err := json.Marshal(value)
 	if err != nil {
@@ -364,6 +392,7 @@ func main() {
 	http.HandleFunc("/kv/", operation)
 	http.HandleFunc("/list/", operation)
 	http.HandleFunc("/leader/", transfer)
+	http.HandleFunc("/members/", change)
 	must(http.ListenAndServe(address+httpPort, nil))
 }
 

@@ -1,0 +1,73 @@
+"""``[membership]`` of a description: what faults ask for, and how a node is removed from its cluster and added again.
+
+Guarantees: pure; what cannot be meant is a ConfigError that names it. Out of scope: carrying it out
+(``dethrone.clusters.systems.membership_host``).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from dethrone.clusters.own.client import said
+from dethrone.clusters.own.headers import carried, over
+from dethrone.clusters.own.operations import MEMBERSHIP, TARGET, operations, request_of
+from dethrone.clusters.own.spec import Description, Membership, NodeTable
+from dethrone.clusters.own.table import split
+from dethrone.clusters.own.words import check_words, fill, fill_with
+from dethrone.clusters.systems.membership import CHANGES, MEMBER_ID, Changes, Request, Words, membership_files
+from dethrone.harness.core.errors import ConfigError
+from dethrone.harness.core.interfaces import NodeSpec
+
+_WHOLE = 'write members = "GET /members", member = \'"{target}"\', remove = "…" and add = "…"'
+
+
+def membership(raw: Mapping[str, Any], node: NodeTable, knobs: Mapping[str, str], *, where: str) -> Membership:
+    """The table. ConfigError."""
+    said = {key: value for key, value in raw.items() if key not in {"member", "fresh"}}
+    asked, port = operations(said, node, knobs, where=where, names=MEMBERSHIP)
+    changes = {name: op for name, op in asked.items() if name in CHANGES}
+    member, fresh = raw.get("member", ""), raw.get("fresh", False)
+    if not isinstance(member, str) or not isinstance(fresh, bool):
+        raise ConfigError("member is a pattern, and fresh true or false", where=where, next_step=_WHOLE)
+    if len(changes) != (len(CHANGES) if member else 0) or (fresh and not member):
+        raise ConfigError("members, member, remove and add belong together", where=where, next_step=_WHOLE)
+    for name, op in changes.items():
+        if op.redis or op.client:
+            step = "write METHOD /path, or a command"
+            raise ConfigError(f"{name} is by HTTP or a command", where=f"{where} {name}", next_step=step)
+    check_words([member], TARGET, where=f"{where} member")
+    try:
+        re.compile(fill_with(member, dict.fromkeys(TARGET, ""), str))
+    except re.error as error:
+        raise ConfigError(f"member is no regular expression: {error}", where=where) from error
+    transfers = {name: op for name, op in asked.items() if name not in CHANGES}
+    return Membership(asked=transfers, port=port, changes=changes, member=member, fresh=fresh)
+
+
+def files_for_changes(
+    description: Description, node: NodeSpec, words: Callable[[str], Mapping[str, str]]
+) -> dict[str, bytes]:
+    """What the node's host gets for them, by absolute path. ``words``: those that speak of a member."""
+    told, ports = description.membership, description.node.ports
+    if not told.changes:
+        return {}
+    known = words(node.name)
+    target = {"target": node.name, "target_address": known["address"], "target_number": known["number"]}
+    held = {**target, "id": MEMBER_ID}
+
+    def ask(what: str, of: str) -> Request | Words:
+        op, its = told.changes[what], words(of)
+        if op.command is not None:
+            return Words(tuple(fill(word, {**its, **held}) for word in split(op.command, where=description.path)))
+        request = said(request_of(op), held)
+        usual = {"Content-Type": "application/json"} if request.body else {}
+        headers = over(usual, carried(op, {**node.knobs, **its}))
+        asked = msgspec.structs.asdict(request)
+        return Request(address=its["address"], port=ports[told.port], headers=headers, ok=op.ok, **asked)
+
+    member = fill_with(told.member, target, lambda value: re.escape(str(value)))
+    return membership_files(node, Changes(ask=ask, member=member, fresh=told.fresh))
