@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
+
 import msgspec
 import pytest
 
@@ -57,3 +61,16 @@ def test_it_does_not_start_before_it_is_a_member_again(node):
     (place / "rejoins").touch()
     assert host.converge(HEALTHY).confirmed
     until(lambda: (place / "node.log").read_text() == "new\nagain\n")
+
+
+def test_without_an_agent_it_is_added_again_and_a_second_time_nothing_happens(node):
+    place = node.directory
+    end = f"test ! -e {place}/removed || (rm {place}/removed && echo added >> {place}/asked)"
+    assert node.host.converge(removed(node, end=end)).confirmed
+    node.agent.kill()
+    node.agent.wait()
+    for _ in range(2):
+        argv = node.command(sys.executable, "-S", node.AGENT, "heal", "--socket", node.socket, "--stop")
+        said = json.loads(subprocess.run(argv, capture_output=True, check=True, timeout=30).stdout)
+        assert (said["confirmed"], said["commands"]) == (True, "taken back")
+    assert (place / "asked").read_text() == "added\n"
