@@ -195,7 +195,7 @@ def finding(
     until = max(moments, default=0)
     found = excuses(history, promise)
     excused = found.timing(until) if timed else found.safety(until)
-    if excused is None and remembering and returned(history, remembering, min(moments), until):
+    if excused is None and remembering and returned(history, remembering, min(moments, default=0), until):
         excused = f"{remembering} was removed from the members meanwhile, and came back as a new one"
     return Finding(
         sentence=sentence,

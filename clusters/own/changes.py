@@ -27,8 +27,8 @@ _WHOLE = 'write members = "GET /members", member = \'"{target}"\', remove = "…
 
 def membership(raw: Mapping[str, Any], node: NodeTable, knobs: Mapping[str, str], *, where: str) -> Membership:
     """The table. ConfigError."""
-    said = {key: value for key, value in raw.items() if key not in {"member", "fresh"}}
-    asked, port = operations(said, node, knobs, where=where, names=MEMBERSHIP)
+    rest = {key: value for key, value in raw.items() if key not in {"member", "fresh"}}
+    asked, port = operations(rest, node, knobs, where=where, names=MEMBERSHIP)
     changes = {name: op for name, op in asked.items() if name in CHANGES}
     member, fresh = raw.get("member", ""), raw.get("fresh", False)
     if not isinstance(member, str) or not isinstance(fresh, bool):
