@@ -145,7 +145,8 @@ def removing(history: History) -> list[tuple[Ns, Ns | None]]:
     """When such a fault had a node removed or added; all of its time where one of both is in doubt. None: to the end.
 
     In between the members are fewer by one of an odd number: a majority of them is as large as one of all, and the node
-    itself is down.
+    itself is down. A removal that was asked for and not seen until the end, when the others were asked again, is in no
+    log of a leader.
     """
     ends = {event.fault: event for event in history.of(FaultEvent) if event.phase == "end"}
     out: list[tuple[Ns, Ns | None]] = []

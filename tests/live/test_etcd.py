@@ -63,7 +63,7 @@ def test_every_release_hands_leadership_over_when_it_is_asked_to(tmp_path, state
 @pytest.mark.nightly("a minute and a half each; CI changes the members of a system of a few lines")
 @pytest.mark.parametrize("release", ["etcd", "etcd-3.5", "etcd-3.7"])
 def test_every_release_removes_members_and_adds_them_again_without_losing_anything(tmp_path, state, release):
-    words = (release, "--nodes", "5", "--faults", "member", "--nemesis-interval", "11s", "--time-limit", "50s")
+    words = (release, "--nodes", "5", "--faults", "member", "--nemesis-interval", "13s", "--time-limit", "50s")
     result, _ = run(tmp_path, state, *words, "--seed", "1")
     assert result["trouble"] == []
     assert result["verdict"] != "fail"
