@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Literal, Protocol
 
-from dethrone.checkers.excuses import Excuses, excuses
+from dethrone.checkers.excuses import Excuses, excuses, in_force
 from dethrone.checkers.members import returned
 from dethrone.harness.core.clock import Ns
 from dethrone.harness.core.events import FaultEvent
 from dethrone.harness.core.history import History, View
+from dethrone.harness.core.interfaces import declared
 from dethrone.harness.core.plan import Plan
 from dethrone.harness.core.promise import Promise
 from dethrone.harness.core.verdict import Finding, Kind, Verdict, exempted
@@ -158,17 +159,23 @@ class Folded(Base):
         raise NotImplementedError
 
     def watcher(self, promise: Promise, plan: Plan) -> Callable[[Any], bool]:
-        """A function that answers True to the event with which a violation is certain that no fault excuses."""
+        """A function that answers True to the event with which a violation is certain that no fault excuses.
+
+        Once a node was removed from the members nothing is, until the whole history shows what it may have forgotten.
+        """
         if self.not_judged(promise, plan) is not None:
             return lambda _: False
         feed, faults = self.fold(promise, plan).feed, Excuses(promise)
+        removed = False
 
         def see(event: Any) -> bool:
+            nonlocal removed
             if type(event) is FaultEvent:
                 faults.feed(event)
+                removed = removed or (in_force(event) and declared(event.kind).removes)
                 return False
             until = feed(event)
-            return until is not None and faults.safety(until) is None
+            return until is not None and not removed and faults.safety(until) is None
 
         return see
 

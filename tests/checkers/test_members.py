@@ -155,6 +155,8 @@ def test_a_node_that_was_removed_may_forget_and_one_that_was_only_killed_may_not
         tale.alive["n5"] = False
         down = {**tale.state, "n5": msgspec.structs.replace(tale.state["n5"], down="SIGKILL")}
         tale.revive(tale.fault(kind, "n5", down), "n5").polls(3000, 4, "n1", except_="n5=2")
-        found = checker.check(tale.end(), bears, plan(5, given=bears, observable=("observed",)))
+        history, of = tale.end(), plan(5, given=bears, observable=("observed",))
+        assert any(map(checker.watcher(bears, of), history.events)) == (kind == "kill"), "a run is not stopped for it"
+        found = checker.check(history, bears, of)
         assert found.outcome == ("fail" if kind == "kill" else "pass"), found.reason
         assert all(word in found.reason for word in expected)
