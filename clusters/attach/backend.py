@@ -3,10 +3,11 @@
     dethrone run SYSTEM --on attach --project NAME      a docker compose project
     dethrone run SYSTEM --on attach --label KEY=VALUE   containers with that label; several: with all
 
-Guarantees: of the containers only their network rules, their run and pause are changed, as faults ask for it, and all
-of it is undone by ``destroy``, for runs of killed harnesses, too: sidecars of ours name their targets,
-the ledger which of them we ended or paused. Nothing of another user's is made, removed or renamed. Out of scope:
-starting or configuring the system: the settings of its adapter (``--set``) must match how it runs.
+Guarantees: of the containers only their network rules, their run and pause, and the clocks of their processes are
+changed, as faults ask for it, and all of it is undone by ``destroy``, for runs of killed harnesses, too: sidecars of
+ours name their targets, the ledger which of them we ended or paused. Nothing of another user's is made, removed or
+renamed. Out of scope: starting or configuring the system: the settings of its adapter (``--set``) must match how it
+runs.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from typing import Any
 import docker
 
 from dethrone.clusters.agent import confirm
+from dethrone.clusters.agent.host.hand import why_no_vdso
 from dethrone.clusters.attach import sidecar
 from dethrone.clusters.attach.host import AttachedHost
 from dethrone.clusters.attach.sidecar import Sidecar
@@ -64,9 +66,9 @@ class AttachBackend(confirm.AgentBackend):
 
     @property
     def traits(self) -> BackendTraits:
-        """Containers of the user's: their clocks and disks are their own, and their files are not read."""
+        """Containers of the user's: their disks are their own, their files are not read, and nothing is preloaded."""
         return BackendTraits(
-            capabilities=frozenset({"iptables", "signals", "links"}),
+            capabilities=frozenset({"iptables", "signals", "links", *(() if why_no_vdso() else ("vdso",))}),
             lending=Lending(lent=self.lent, usable=self.usable),
             refuse=self.refuse,
             shows=self.shows,
@@ -132,7 +134,10 @@ class AttachBackend(confirm.AgentBackend):
                 progress(f"{target.node} is {target.name} ({target.address})")
 
             def bring_up(target: AttachTarget) -> None:
-                beside = sidecar.make(client, target, image=image, run_id=spec.run_id, state_dir=spec.state_dir)
+                traces = "vdso" in spec.needs
+                beside = sidecar.make(
+                    client, target, image=image, run_id=spec.run_id, state_dir=spec.state_dir, traces=traces
+                )
                 hosts[target.node] = AttachedHost(
                     client, target, beside, run_id=spec.run_id, origin_ns=origin_ns, news=news
                 )
@@ -303,7 +308,7 @@ def _heal(client: docker.DockerClient, one: Sidecar, owed: HostState) -> None:
                 return  # it ended by itself, or another user ended it: with it went its network and our rules
             client.api.start(one.target)
             return  # in a new network
-    sidecar.heal_network(client, one)
+    sidecar.heal_target(client, one)
 
 
 BACKEND = AttachBackend()

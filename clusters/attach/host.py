@@ -5,8 +5,9 @@ freezer, which stops every process of the target and not the sidecar's. Killing 
 the same container again.
 
 Guarantees: the container is started, killed or paused only as a fault asks for it, never removed or changed; every end
-and start of it, by any user, is reported as news; one that comes back under another address is said not to be healed.
-Out of scope: clocks, disks, what nodes write into files of their own, and reading such files.
+and start of it, by any user, is reported as news; one that comes back under another address is said not to be healed;
+one that was started under a skew of its clocks, which it had not from its first instruction, lets the fault lapse. Out
+of scope: disks, what nodes write into files of their own, and reading such files.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from dethrone.harness.core.clock import Ns, Span
 from dethrone.harness.core.deaths import LINES_MAX, last_lines
 from dethrone.harness.core.errors import ClusterError, HarnessError
 from dethrone.harness.core.events import LOG_SKIPPED
-from dethrone.harness.core.hoststate import HEALTHY, HostState
+from dethrone.harness.core.hoststate import HEALTHY, ClockSkew, HostState
 from dethrone.harness.core.interfaces import IN_A_CONTAINER, Evidence, HostNews, NodeStart
 
 KILL_LIMIT_S = 5.0
@@ -81,6 +82,10 @@ class AttachedHost:
         self._signalled = ""
         """The last signal that another user had the engine send to the running container; "" : none."""
         self._oom_kills = 0
+        self._clock: ClockSkew | None = None
+        """The skew that its processes have."""
+        self._lapses: list[str] = []
+        """Why faults were not in force all the time, since that was last reported."""
         self._searched: FatalSearch | None = None
         self._lock = threading.RLock()
         self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix=f"attached-{target.node}")
@@ -164,6 +169,10 @@ class AttachedHost:
     def unshaped(self) -> str:
         """See ``AgentHost``."""
         return self._living().unshaped()
+
+    def unskewed(self) -> str:
+        """See ``AgentHost``."""
+        return self._living().unskewed()
 
     def send_burst_async(self, nonce: int, plan: Mapping[str, tuple[int, int]]) -> Future[Mapping[str, str]]:
         """See ``AgentHost``."""
@@ -289,13 +298,24 @@ class AttachedHost:
                 if not found["Running"]:
                     whys += self._start_again()
                     found = self._inspect()
-                whys += self._freeze(found, wanted=want.frozen)
-                rules = HostState(cuts=want.cuts, links=want.links, resets=want.resets, refuses=want.refuses)
-                inner = self._living().converge_async(rules, verify=verify).result()
+                paused = bool(found["Paused"])
+                if paused and want.frozen and want.clock != self._clock:  # the freezer lets no one hold its threads
+                    self._lapses.append("it ran for a moment although it was to be paused, since its clocks changed")
+                    paused = False
+                if not paused or not want.frozen:
+                    whys += self._freeze(found, wanted=False)
+                inner = self._within(want, verify=verify)
                 whys += [inner.why] if not inner.confirmed else []
                 detail |= inner.detail
+                if want.frozen:
+                    whys += self._freeze(self._inspect(), wanted=True)
                 detail["process"] = {"running": True, "paused": bool(self._inspect()["Paused"]), "pid": self._pid}
-            unable = [what for what in ("clock", "disk", "cpu_percent") if getattr(want, what) is not None]
+                lapses, self._lapses = self._lapses, []
+                if lapses:
+                    before = detail.get("before") or {}
+                    whys_before = [*filter(None, [before.get("why")]), *lapses]
+                    detail["before"] = {"held": False, "told": False, "why": "; ".join(whys_before)}
+            unable = [what for what in ("disk", "cpu_percent") if getattr(want, what) is not None]
             unable += [trouble.kind for trouble in want.troubles or ()]
             whys += [f"{what}: not available on a container of another user" for what in unable]
         except (HarnessError, *ENGINE_ERRORS) as error:
@@ -312,6 +332,14 @@ class AttachedHost:
             why="; ".join(whys),
             detail=detail,
         )
+
+    def _within(self, want: HostState, *, verify: bool) -> Evidence:
+        """What the agent does: the network and the clocks."""
+        asked = HostState(cuts=want.cuts, links=want.links, resets=want.resets, refuses=want.refuses, clock=want.clock)
+        found = self._living().converge_async(asked, verify=verify).result()
+        if found.confirmed:
+            self._clock = want.clock
+        return found
 
     def _end(self, signal: str, *, paused: bool) -> None:
         """Kill the container's first process, and with it all others, and wait until the engine says that it ended."""
@@ -351,6 +379,9 @@ class AttachedHost:
         with self._lock:
             self._asked, self._alive_ns = False, begin
             self._signalled, self._oom_kills = "", 0
+            self._clock = None
+            if self.state.clock is not None:
+                self._lapses.append("the engine started it under a skew, and it had the right clock at first")
         self._told_started(int(found["Pid"]), begin, asked=asked)
         agent = self._met()
         self._prepare(agent)

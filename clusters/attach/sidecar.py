@@ -4,13 +4,14 @@ The target needs no shell, no tools and no change: everything that breaks its ne
 target's process goes the sidecar's, for they share a PID namespace; it is started again after the target.
 
 Guarantees: our labels are on sidecars only, and they say whose sidecar each is, so that it is the note on the engine's
-disk of what is to be healed; rules are taken out of a target's network even where no agent lives any more. Out of
-scope: what is done to the target itself.
+disk of what is to be healed; rules are taken out of a target's network, and clocks set right, even where no agent lives
+any more. Out of scope: what the engine does to the target.
 """
 
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Mapping
 
 import docker
@@ -19,7 +20,6 @@ import msgspec
 
 from dethrone.clusters.attach.targets import SIDECAR, AttachTarget
 from dethrone.clusters.docker.client import explained
-from dethrone.clusters.docker.containers import last_words
 from dethrone.clusters.docker.labels import LIB, NODE, OWNER, RUN, STATE
 from dethrone.clusters.docker.meeting import AGENT
 from dethrone.harness.core.errors import NotHealed
@@ -29,6 +29,8 @@ TARGET = "dethrone.target"
 
 SOCKET = "/run/dethrone/agent.sock"
 HEAL_LIMIT_S = 30
+AGAIN_S = 0.2
+"""How long after a heal that failed the next one begins: another one may be under way."""
 
 
 class Sidecar(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,14 +45,30 @@ class Sidecar(msgspec.Struct, frozen=True, kw_only=True):
     target: str
 
 
-def make(client: docker.DockerClient, target: AttachTarget, *, image: str, run_id: str, state_dir: str) -> str:
-    """Make and start the sidecar of a target; its id."""
+def make(
+    client: docker.DockerClient, target: AttachTarget, *, image: str, run_id: str, state_dir: str, traces: bool
+) -> str:
+    """Make and start the sidecar of a target; its id. ``traces``: it may trace the target's processes."""
     labels = {OWNER: SIDECAR, RUN: run_id, STATE: state_dir, NODE: target.node, TARGET: target.id}
     command = [*AGENT, "serve", "--socket", SOCKET, "--run", run_id]
     name = f"dethrone-{run_id}-{target.node}"
     with explained("starting a sidecar", where=target.name):
-        identity = _create(client, target.id, image=image, command=command, labels=labels, name=name)
-        client.api.start(identity)
+        api = client.api
+        made = api.create_container(
+            image,
+            entrypoint=["/usr/bin/env"],
+            command=command,
+            name=name,
+            environment={"PYTHONPATH": LIB, "PYTHONDONTWRITEBYTECODE": "1"},
+            labels=labels,
+            host_config=api.create_host_config(
+                network_mode=f"container:{target.id}",
+                pid_mode=f"container:{target.id}",
+                cap_add=["NET_ADMIN", *(["SYS_PTRACE"] if traces else [])],
+            ),
+        )
+        identity = str(made["Id"])
+        api.start(identity)
     return identity
 
 
@@ -62,30 +80,30 @@ def list_sidecars(client: docker.DockerClient, run_id: str | None = None) -> lis
     return [_sidecar(entry, entry["Labels"]) for entry in entries]
 
 
-def heal_network(client: docker.DockerClient, sidecar: Sidecar) -> None:
-    """Take that run's rules out of the target's network, through the living agent or without. NotHealed."""
+def heal_target(client: docker.DockerClient, sidecar: Sidecar) -> None:
+    """Undo that run's rules and skews in the target, through its agent. NotHealed.
+
+    A sidecar whose agent is gone is started again: what is to be undone stands in its files, which are still there.
+    """
     heal = [*AGENT, "heal", "--socket", SOCKET, "--run", sidecar.run_id]
-    with contextlib.suppress(docker.errors.APIError):  # it does not run
-        code, _ = client.containers.get(sidecar.id).exec_run(heal)
-        if code == 0:
-            return
+    deadline = time.monotonic() + HEAL_LIMIT_S
     said = ""
-    with explained("healing a target's network", where=sidecar.node):
-        labels = {OWNER: SIDECAR, RUN: sidecar.run_id, STATE: sidecar.state_dir, NODE: sidecar.node}
-        labels[TARGET] = sidecar.target
-        again = _create(client, sidecar.target, image=sidecar.image, command=heal, labels=labels, name=None)
-        try:
-            client.api.start(again)
-            if client.api.wait(again, timeout=HEAL_LIMIT_S)["StatusCode"] == 0:
-                return
-            said = last_words(client, again)
-        finally:
-            remove(client, again)
+    with explained("healing a container", where=sidecar.node):
+        while time.monotonic() < deadline:
+            container = client.containers.get(sidecar.id)
+            if container.status != "running":
+                container.start()  # an agent heals what an earlier one left before it listens
+            with contextlib.suppress(docker.errors.APIError):  # it has just ended
+                code, output = container.exec_run(heal)
+                if code == 0:
+                    return
+                said = output.decode(errors="replace").strip()[-500:]
+            time.sleep(AGAIN_S)
     raise NotHealed(
-        "rules could not be taken out of a container's network",
+        "a container could not be healed: rules in its network or skewed clocks may be left",
         where=f"{sidecar.node} ({sidecar.target[:12]})",
         cause=said,
-        next_step="`dethrone heal`, or restart that container: its network goes with it",
+        next_step="`dethrone heal`, or restart that container: its network and processes go with it",
     )
 
 
@@ -98,30 +116,6 @@ def remove(client: docker.DockerClient, identity: str) -> None:
     except docker.errors.APIError as error:
         if error.status_code != 409:
             raise
-
-
-def _create(
-    client: docker.DockerClient,
-    target: str,
-    *,
-    image: str,
-    command: list[str],
-    labels: Mapping[str, str],
-    name: str | None,
-) -> str:
-    api = client.api
-    made = api.create_container(
-        image,
-        entrypoint=["/usr/bin/env"],
-        command=command,
-        name=name,
-        environment={"PYTHONPATH": LIB, "PYTHONDONTWRITEBYTECODE": "1"},
-        labels=dict(labels),
-        host_config=api.create_host_config(
-            network_mode=f"container:{target}", pid_mode=f"container:{target}", cap_add=["NET_ADMIN"]
-        ),
-    )
-    return str(made["Id"])
 
 
 def _sidecar(entry: Mapping[str, object], labels: Mapping[str, str]) -> Sidecar:

@@ -67,6 +67,9 @@ SPOKEN_WITHIN_S = 10.0
 """An agent that heard its harness so lately is in use: heartbeats come once a second."""
 RELAY_LIMIT_S = 15
 
+OF_STARTS = frozenset({"versions", "faketime"})
+"""What takes that an agent of ours starts the node."""
+
 NOBODY = HostsFile(source="--hosts", hosts={})
 """No machines: what the backend is before a user lends it some."""
 
@@ -93,7 +96,7 @@ class SshBackend(confirm.AgentBackend):
         """Machines of the user's, on which less is allowed, and less can be seen of a target of theirs."""
         zones = {name: host.zone for name, host in self._file.hosts.items() if host.zone}
         lending = Lending(lent=self.lent, usable=self.usable, zones=zones)
-        able = USUAL_CAPABILITIES - ({"versions"} if self._adopts() else set())  # a target is started by others
+        able = USUAL_CAPABILITIES - (OF_STARTS if self._adopts() else frozenset())
         return BackendTraits(lending=lending, refuse=self.refuse, shows=self.shows, capabilities=able)
 
     def _adopts(self) -> bool:

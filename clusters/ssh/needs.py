@@ -61,19 +61,21 @@ def _missing(spec: DeploySpec, host: SshHost, facts: Mapping[str, Any]) -> list[
                 out.append((program, f"on it: `apt-get install {package}`, and stop what that starts"))
     if "iptables" in spec.needs and not (facts["tools"]["iptables-save"] and facts["tools"]["iptables-restore"]):
         out.append(("iptables", "on it: `apt-get install iptables`"))
-    if "faketime" in spec.needs:
-        out += _clock(host, facts)
+    if spec.needs & {"faketime", "vdso"}:
+        out += _clock(host, facts, preloads="faketime" in spec.needs and host.target is None)
     return out
 
 
-def _clock(host: SshHost, facts: Mapping[str, Any]) -> list[tuple[str, str]]:
+def _clock(host: SshHost, facts: Mapping[str, Any], *, preloads: bool) -> list[tuple[str, str]]:
+    """``preloads``: whether libfaketime, if it is there, is what skews clocks. Whether a vDSO can be changed is tried
+    once the agent is there."""
     if host.settimeofday:
         return (
             [] if facts["sets_clock"] else [("the right to set its clock (CAP_SYS_TIME)", "be root on a real machine")]
         )
-    if host.target is not None:
-        what = f"write settimeofday = true in [hosts.{host.name}] if the whole machine's clock may move"
-        return [("a clock that its target can be given", f"{what}, or leave the clock fault out")]
-    if facts["faketime"]:
+    if facts["machine"] == "x86_64" or (preloads and facts["faketime"]):
         return []
-    return [("libfaketime", "on it: `apt-get install libfaketime`, or write settimeofday = true for the host")]
+    install = "on it: `apt-get install libfaketime`, or " if preloads else ""
+    what = "libfaketime" if preloads else "x86-64"
+    more = f"write settimeofday = true in [hosts.{host.name}] if the whole machine's clock may move"
+    return [(f"{what} (it is {facts['machine']}: clocks of processes cannot be skewed)", install + more)]

@@ -128,6 +128,7 @@ def examine(request: dict[str, Any]) -> dict[str, Any]:
         "uid": os.geteuid(),
         "python": python,
         "version": list(sys.version_info[:3]),
+        "machine": os.uname().machine,
         "tools": {tool: shutil.which(tool, path=path) is not None for tool in TOOLS},
         "faketime": bool(faketime),
         "sets_clock": able is not None and bool(int(able.group(1), 16) >> CAP_SYS_TIME & 1),

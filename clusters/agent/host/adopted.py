@@ -18,9 +18,16 @@ from typing import Any
 
 from dethrone.clusters.agent.host.common import SECOND, Refused, complain, now_ns
 from dethrone.clusters.agent.host.news import News
-from dethrone.clusters.agent.host.node import NodeProcess
+from dethrone.clusters.agent.host.node import NodeProcess, Seen
 from dethrone.clusters.agent.host.patterns import MATCHED_MAX, Matcher
-from dethrone.clusters.agent.host.processes import SIGNAL_LIMIT_S, Processes, process_stat, same_process, thread_states
+from dethrone.clusters.agent.host.processes import (
+    SIGNAL_LIMIT_S,
+    Processes,
+    descendants,
+    process_stat,
+    same_process,
+    thread_states,
+)
 
 WATCH_S = 0.01
 """How often a process that is not our child is checked."""
@@ -135,7 +142,44 @@ def find_target(target: Mapping[str, str], processes: Processes, matcher: Matche
     return tuple(sorted(found, key=lambda pid: (found[pid] in found, pid)))
 
 
-class AdoptedNode(NodeProcess):
+class BorrowedNode(NodeProcess):
+    """A node that another user started."""
+
+    ours = False
+
+    def take_over(self, like: NodeProcess) -> None:
+        """Have what the agent has for any node, and nothing for what is the other user's: its files and its groups."""
+        self.host_clock, self.commands, self.shaper = like.host_clock, like.commands, like.shaper
+        self.vdso = like.vdso
+        self.groups = self.cpu = self.memory = None
+
+
+class BesideNode(BorrowedNode):
+    """A node that something next to the agent starts, signals and ends, such as an engine: only its clocks are ours."""
+
+    def __init__(self, like: NodeProcess, pid: int, *, processes: Processes, news: News) -> None:
+        """Raises Refused if there is no such process."""
+        super().__init__(processes, like._clock, news, like._tails, like._state_path)  # noqa: SLF001 - it takes its place
+        self.take_over(like)
+        stat = process_stat(pid)
+        if stat is None:
+            raise Refused(f"there is no process {pid} here")
+        self.child = Stranger(pid, stat.start, lambda _: None)  # type: ignore[assignment]
+
+    def seen(self) -> Seen:
+        """See ``NodeProcess``: nothing is to be done to the process itself."""
+        return Seen(wanted=False, running=self.running, stopped=False)
+
+    def end(self, number: int, limit_s: float) -> bool:
+        """See ``NodeProcess``: the agent ends nothing here."""
+        del number, limit_s
+        return True
+
+    def _more(self) -> Mapping[str, Any]:
+        return {"adopted": []}
+
+
+class AdoptedNode(BorrowedNode):
     """A node that another user started: found, signalled, restarted as the hosts file says, and left running.
 
     A restart that the harness did not ask for (by a supervisor) is reported as ``started`` with ``asked`` false.
@@ -145,9 +189,7 @@ class AdoptedNode(NodeProcess):
         self, like: NodeProcess, target: Mapping[str, str], restart: Sequence[str], *, processes: Processes, news: News
     ) -> None:
         super().__init__(processes, like._clock, news, like._tails, like._state_path)  # noqa: SLF001 - it takes its place
-        self.host_clock, self.commands, self.shaper = like.host_clock, like.commands, like.shaper
-        self.vdso = like.vdso
-        self.groups = self.cpu = self.memory = None  # they are the other user's
+        self.take_over(like)
         self._target = target
         self._restart = list(restart)
         self._tools = processes
@@ -211,6 +253,8 @@ class AdoptedNode(NodeProcess):
                 data = {"pid": child.pid, "incarnation": number, "code": None, "asked": self.asked}
                 self._told.add("exited", child.alive_ns, now_ns(), data)
 
+            if number > 1 and self.vdso is not None:
+                self.vdso.started_outside("it was started by another program than the agent")
             self._met = Stranger(*self.members[0], exited)
             self.child = self._met  # type: ignore[assignment]
             data = {"pid": self.members[0][0], "incarnation": number, "asked": self._starting}
@@ -228,8 +272,13 @@ class AdoptedNode(NodeProcess):
                     self._find()
 
     def members_now(self) -> Sequence[int]:
+        """See ``NodeProcess``: those that were found, and what they have started since."""
+        found = self._alive()
+        return tuple(dict.fromkeys([*found, *(pid for one in found for pid in descendants(one))]))
+
+    def met_now(self) -> Sequence[int]:
         """See ``NodeProcess``."""
-        return [pid for pid, _ in self.members]
+        return self.members_now() or [pid for pid, _ in self._look()]
 
     def _more(self) -> Mapping[str, Any]:
         return {"adopted": self.members}

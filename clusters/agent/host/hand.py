@@ -24,7 +24,15 @@ from typing import Any
 
 from dethrone.clusters.agent.host.common import Refused, now_ns
 from dethrone.clusters.agent.host.processes import process_stat
-from dethrone.clusters.agent.host.tracing import ARGUMENTS, HeldProcess, Stuck, held, patch_at_exec
+from dethrone.clusters.agent.host.tracing import (
+    ARGUMENTS,
+    HeldProcess,
+    Stuck,
+    held,
+    memory_of,
+    patch_at_exec,
+    refuse_traced,
+)
 from dethrone.clusters.agent.host.vdso import (
     CLOCKS,
     LABEL_SIZE,
@@ -110,6 +118,7 @@ class Hand:
             "restore": self._restore,
             "read": self._read,
             "patched": self._patched,
+            "may": self._may,
             "waits": lambda question: {"waits": [one for pid in question["pids"] for one in waits_seen(int(pid))]},
             "probe": self._probe,
         }
@@ -131,8 +140,11 @@ class Hand:
             return {"why": str(error)}
 
     def _image(self, pid: int, base: int) -> bytes:
-        with open(f"/proc/{pid}/mem", "rb", buffering=0) as file:  # noqa: PTH123
-            return os.pread(file.fileno(), len(self.layout.image), base)
+        try:
+            with open(f"/proc/{pid}/mem", "rb", buffering=0) as file:  # noqa: PTH123
+                return os.pread(file.fileno(), len(self.layout.image), base)
+        except PermissionError as error:
+            raise Refused(f"the memory of process {pid} may not be read here: {error.strerror}") from None
 
     def _still(self, pid: int, then: Callable[[HeldProcess, int, bytes], Mapping[str, Any]]) -> Mapping[str, Any]:
         """Hold a process with no thread where bytes may change, and call ``then`` with its vDSO's place and label."""
@@ -154,6 +166,8 @@ class Hand:
         wall, mono = VdsoSkew(*question["wall"]), VdsoSkew(*question["mono"])
         body = patch_body(label, wall, mono, question["since"])
         runtime, timers = runtime_of(pid), timers_until(pid)
+        if self._is_in_use(self._image(pid, vdso_base(pid)), body):
+            return {"runtime": runtime, "held_ns": 0}
 
         def change(process: HeldProcess, base: int, found: bytes) -> Mapping[str, Any]:
             if found not in {b"", label}:
@@ -173,6 +187,19 @@ class Hand:
             return {"runtime": runtime}
 
         return self._still(pid, change)
+
+    def _is_in_use(self, image: bytes, body: bytes) -> bool:
+        """Whether exactly this patch is in that image, and nothing has to be done."""
+        writes = [(self.layout.room, body), *patch_jumps(self.layout)]
+        return all(image[place : place + len(data)] == data for place, data in writes)
+
+    def _may(self, question: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Whether these processes may be changed at all. Raises Refused: one may not. They are not held for it."""
+        for pid in map(int, question["pids"]):
+            label_in(self._image(pid, vdso_base(pid)), self.layout)
+            os.close(memory_of(pid))
+            refuse_traced(pid)
+        return {}
 
     def _mono_step(self, process: HeldProcess, base: int, label: bytes, mono: VdsoSkew, since: Sequence[int]) -> int:
         """By how much (ns) monotonic time would jump now."""

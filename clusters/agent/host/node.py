@@ -48,6 +48,9 @@ class Seen(NamedTuple):
 class NodeProcess:
     """The node process: its starts, its names (pid, start time), its exits. It is restarted only on request."""
 
+    ours = True
+    """Whether the agent starts it, as a user of ours, and with files of ours."""
+
     def __init__(self, processes: Processes, clock: FakeClock, news: News, tails: Tails, state_path: str) -> None:
         self._processes = processes
         self._clock = clock
@@ -109,6 +112,17 @@ class NodeProcess:
         """The process as it is now."""
         stopped = self.child is not None and self.running and "T" in thread_states(self.child.pid)
         return Seen(self.wanted, self.running, stopped)
+
+    def unskewed(self) -> str:
+        """Why its clocks cannot be skewed here, found out by trying as much as does no harm; "" if they can."""
+        spec = self.spec or {}
+        if self.host_clock is not None or (self.ours and spec.get("faketime") and self._clock.library):
+            return ""
+        return "no clock is skewed here" if self.vdso is None else self.vdso.refused(self.met_now())
+
+    def met_now(self) -> Sequence[int]:
+        """Its processes, also before it was to be started."""
+        return self.members_now()
 
     def become(self, version: str) -> str:
         """Be this version from the next start on; "", or why that cannot be."""

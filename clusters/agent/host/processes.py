@@ -62,6 +62,15 @@ def thread_states(pid: int) -> str:
     return "".join(letters)
 
 
+def has_memory(pid: int) -> bool:
+    """Whether a process is there and has not ended, not even in part."""
+    try:
+        with open(f"/proc/{pid}/statm", "rb") as file:  # noqa: PTH123 - as above
+            return not file.read().startswith(b"0 ")
+    except OSError:
+        return False
+
+
 def switches(pid: int) -> int:
     """The number of context switches of a process's threads; -1 if there is none."""
     total = 0

@@ -142,12 +142,9 @@ class HeldProcess:
             ptrace(PTRACE_SEIZE, thread)
             ptrace(PTRACE_INTERRUPT, thread)
         except OSError as error:
-            known = _status(thread)
-            if not known or known.get("State", "Z")[0] in "ZX":
+            if _status(thread).get("State", "Z")[0] in "ZX":
                 return
-            tracer = known.get("TracerPid", "0")
-            if tracer not in {"0", str(os.getpid())}:
-                raise Refused(f"process {self.pid} is held by another debugger (process {tracer})") from error
+            refuse_traced(self.pid, thread)
             raise Refused(f"process {self.pid} may not be traced here: {error.strerror}") from error
         self.registers[thread] = Registers()
 
@@ -283,15 +280,27 @@ def patch_at_exec(pid: int, patch: Any) -> int:
         process.release()
 
 
-@contextlib.contextmanager
-def held(pid: int) -> Iterator[HeldProcess]:
-    """Hold a process; it is let go at the end. Raises Refused if it cannot be held."""
+def refuse_traced(pid: int, thread: int = 0) -> None:
+    """Raises Refused if another process traces this one (or that thread of it)."""
+    tracer = _status(thread or pid).get("TracerPid", "0")
+    if tracer not in {"0", str(os.getpid())}:
+        raise Refused(f"process {pid} is held by another debugger (process {tracer})")
+
+
+def memory_of(pid: int) -> int:
+    """Its memory, open to be changed: the kernel asks for the same right as to trace it. Raises Refused."""
     try:
-        memory = os.open(f"/proc/{pid}/mem", os.O_RDWR | os.O_CLOEXEC)
+        return os.open(f"/proc/{pid}/mem", os.O_RDWR | os.O_CLOEXEC)
     except FileNotFoundError:
         raise Refused(f"process {pid} is gone") from None
     except OSError as error:
         raise Refused(f"the memory of process {pid} may not be written here: {error.strerror}") from error
+
+
+@contextlib.contextmanager
+def held(pid: int) -> Iterator[HeldProcess]:
+    """Hold a process; it is let go at the end. Raises Refused if it cannot be held."""
+    memory = memory_of(pid)
     process = HeldProcess(pid, memory)
     try:
         process.hold()

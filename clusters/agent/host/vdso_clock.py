@@ -26,7 +26,7 @@ from dethrone.clusters.agent.host.clocks import CLOCK_TOLERANCE_NS
 from dethrone.clusters.agent.host.common import SECOND, Refused
 from dethrone.clusters.agent.host.confinement import Confined, allow_tracing
 from dethrone.clusters.agent.host.hand import clocks_now
-from dethrone.clusters.agent.host.processes import Processes
+from dethrone.clusters.agent.host.processes import Processes, has_memory
 from dethrone.clusters.agent.host.vdso import NO_SKEW, VdsoSkew, run_label, settling
 from dethrone.clusters.agent.host.waits import program_kind
 
@@ -146,6 +146,21 @@ class VdsoClock:
                 return str(refused)
         return ""
 
+    def refused(self, pids: Sequence[int]) -> str:
+        """Why the clocks of these processes cannot be skewed; "": they can be, as far as is seen without doing it."""
+        try:
+            why = self.available()
+            if not why:
+                self._hand.ask({"do": "may", "pids": list(pids)})
+        except Refused as refused:
+            why = str(refused)
+        return why
+
+    def started_outside(self, what: str) -> None:
+        """Another program started a process of the node: under a skew it began with the right clock."""
+        if self._want is not None:
+            self._note(f"{what}, and it had the right clock until it was found")
+
     def set(self, want: Mapping[str, Any] | None) -> None:
         """Want this skew from now on. It comes into force by ``apply``, or at a start."""
         with self._lock:
@@ -180,8 +195,11 @@ class VdsoClock:
                     return f"a rate of monotonic time is at most {DRIFT_MAX_PPM} ppm here", {}
                 done = self._skew(pids[0])
                 for pid in pids[1:]:
-                    with contextlib.suppress(Refused):  # it may have ended; ``watch`` looks again
+                    try:
                         self._skew(pid)
+                    except Refused:
+                        if has_memory(pid):  # one that is ending meanwhile does no harm
+                            raise
                 why, seen = self._measured(pids[0], ask)
                 return why, {**seen, "held_ns": done["held_ns"], "runtime": done["runtime"]}
             except Refused as refused:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from dethrone.clusters.agent.host.addresses import default_gateway, is_v6, own_addresses
-from dethrone.clusters.agent.host.adopted import AdoptedNode
+from dethrone.clusters.agent.host.adopted import AdoptedNode, BesideNode
 from dethrone.clusters.agent.host.bursts import BURST_BYTES_MAX, BURST_MAX
 from dethrone.clusters.agent.host.clocks import FakeClock, HostClock
 from dethrone.clusters.agent.host.commands import Commands
@@ -34,7 +34,7 @@ from dethrone.clusters.agent.host.node import NodeProcess
 from dethrone.clusters.agent.host.noise import Canary, Totals
 from dethrone.clusters.agent.host.placing import read_part, write_part
 from dethrone.clusters.agent.host.probes import Probes, reset_flows
-from dethrone.clusters.agent.host.processes import SIGNAL_LIMIT_S, Processes, descendants
+from dethrone.clusters.agent.host.processes import SIGNAL_LIMIT_S, Processes
 from dethrone.clusters.agent.host.qualities import Qualities
 from dethrone.clusters.agent.host.requests import (
     HEALTHY,
@@ -102,9 +102,7 @@ class Host:
         self.node.shaper = lambda: self.qualities.process
         self.node.files = DataFiles(f"{path}.older", lambda: self.node.remember())  # noqa: PLW0108 - as above
         self.node.disk = NodeDisk(self.processes, run, helper_argv(), lambda: self.node.remember())  # noqa: PLW0108 - as above
-        self._beside: int | None = None
-        """A process that something other than the agent starts (``process`` of ``prepare``): only watched here."""
-        self.node_watch = NodeWatch(self.news, self._members)
+        self.node_watch = NodeWatch(self.news, lambda: self.node.members_now())  # noqa: PLW0108 - adopted later
         self.totals = Totals(self.news)
         self._prepared = False
         self._below: int | None = None
@@ -127,6 +125,7 @@ class Host:
             "send_probes": ("", self._send_probes),
             "probe_links": ("probe", self._probe_links),
             "unshaped": ("state", lambda _: {"why": self.qualities.unavailable()}),
+            "unskewed": ("state", lambda _: {"why": self.node.unskewed()}),
             "send_burst": ("probe", self._send_burst),
             "read_burst": ("probe", self._read_burst),
             "knock": ("measure", lambda request: knock(self.probes, request)),
@@ -243,7 +242,10 @@ class Host:
         gateway = default_gateway()
         if "client" not in peers and gateway is not None:
             peers["client"] = (gateway,)
-        adopted = isinstance(self.node, AdoptedNode)
+        process = integer_of(request, "process", low=0, high=1 << 30)
+        if process:
+            self._take(BesideNode(self.node, process, processes=self.processes, news=self.news))
+        adopted = not self.node.ours
         command = spec["command"]
         if adopted:
             node = Confined(-1, -1, (), own=False, why="it was adopted, and keeps the user that it had")
@@ -274,7 +276,6 @@ class Host:
         self.node.spec = spec
         if not adopted:  # an adopted node writes its logs elsewhere
             self.tails.follow(spec["trace_path"])
-        self._beside = integer_of(request, "process", low=0, high=1 << 30) or None
         self.canary.limit_ns = self.node_watch.limit_ns = spec["noise_max_ns"]
         self.canary.watch_disk(spec["data_dir"] if self._below is None else f"/proc/self/fd/{self._below}")
         self.node.fatal = self.fatal
@@ -300,20 +301,19 @@ class Host:
             sources = {**self.canary.sources(), **self.node_watch.sources(), **self.totals.sources()}
             self.news.noise("sources", moment, moment, 0, boot=boot_id(), sources=sources)
 
-    def _members(self) -> Sequence[int]:
-        if self._beside is not None:
-            return (self._beside, *descendants(self._beside))
-        return self.node.members_now()
-
     def _adopt(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
         given = object_of(request.get("target"), "target")
         target = {key: text_of(given, key) for key in ("by", "value")}
         if target["by"] not in {"pid_file", "unit", "pattern"}:
             raise Refused(f"a target is not found by {target['by'][:80]}")
         restart = texts_of(request.get("restart") or [], "restart")
-        self.node = AdoptedNode(self.node, target, restart, processes=self.processes, news=self.news)
-        self.keeper = self._new_keeper()
+        self._take(AdoptedNode(self.node, target, restart, processes=self.processes, news=self.news))
         return {}
+
+    def _take(self, node: NodeProcess) -> None:
+        """Have this node from now on."""
+        self.node = node
+        self.keeper = self._new_keeper()
 
     def _start_node(self, _request: Mapping[str, Any]) -> Mapping[str, Any]:
         self.node.start()

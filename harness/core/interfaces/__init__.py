@@ -20,6 +20,7 @@ from dethrone.harness.core.interfaces.backend import (
     Owned,
     Probing,
     ShapedHost,
+    SkewedHost,
 )
 from dethrone.harness.core.interfaces.checker import Checker, Demanding, Incremental, Model, Searching, Unmet, Watcher
 from dethrone.harness.core.interfaces.faults import FaultTraits, Shown, Who, declarations, declared, traits_of
@@ -135,6 +136,7 @@ __all__ = [
     "ShapedHost",
     "Shaping",
     "Shown",
+    "SkewedHost",
     "Speaking",
     "StatusCall",
     "Strategy",

@@ -195,6 +195,14 @@ class ShapedHost(Protocol):
 
 
 @runtime_checkable
+class SkewedHost(Protocol):
+    """A host that can try whether the clocks of its node can be skewed."""
+
+    def unskewed(self) -> str:
+        """Try what does no harm: why they cannot, or ""."""
+
+
+@runtime_checkable
 class Probing(Protocol):
     """A backend that can try what its hosts are capable of."""
 

@@ -61,7 +61,7 @@ def fitting(plan: ExamPlan, system: System, backend: str) -> ExamPlan:
     kinds = []
     for kind in plan.faults:
         fault: Fault = registry.load(registry.FAULTS, kind)
-        if needs_of(fault, system) <= able and not isinstance(system.fault_support(kind), No):
+        if needs_of([fault], system, hosts) <= able and not isinstance(system.fault_support(kind), No):
             kinds.append(kind)
     if not kinds:
         raise ConfigError(f"no fault of {system.name}'s exam can happen on {backend!r}", next_step="use --on sim")

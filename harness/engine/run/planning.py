@@ -7,7 +7,7 @@ The run directory and the cluster are out of scope.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -340,7 +340,7 @@ def _fault(system: System, backend: Backend, kind: str) -> Fault:
                 next_step=support.what_to_do or "remove it from --faults",
             )
     refuse_change(system, fault, kind)
-    missing = needs_of(fault, system) - backend.traits.capabilities
+    missing = needs_of([fault], system, backend) - backend.traits.capabilities
     if missing:
         raise MissingCapability(
             f"the fault {kind!r} cannot happen on {backend.name!r}: its hosts lack {', '.join(sorted(missing))}",
@@ -350,11 +350,16 @@ def _fault(system: System, backend: Backend, kind: str) -> Fault:
     return fault
 
 
-def needs_of(fault: Fault, system: System) -> frozenset[str]:
-    """What this fault needs of hosts with processes of this system: a library preloaded for clocks, or their vDSO."""
-    needs = fault.needs()
-    clocks = needs & {"faketime", "monotonic"}
-    return needs - clocks | {"vdso"} if clocks and isinstance(system, Unpreloaded) else needs
+def needs_of(faults: Iterable[Fault], system: System, backend: Backend) -> frozenset[str]:
+    """What these faults need of hosts with processes of this system: for clocks a library that is preloaded, or, where
+    this system or these hosts have none, the vDSO of processes."""
+    needs = frozenset[str]().union(*(fault.needs() for fault in faults))
+    if isinstance(system, Unpreloaded):
+        otherwise = needs & {"faketime", "monotonic"}
+    else:
+        able = backend.traits.capabilities
+        otherwise = needs & {"faketime"} - able if "vdso" in able else frozenset()
+    return needs - otherwise | {"vdso"} if otherwise else needs
 
 
 def _remedy(kind: str, missing: Collection[str], *, elsewhere: str) -> str:

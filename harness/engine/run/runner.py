@@ -38,7 +38,6 @@ from dethrone.harness.core.interfaces import (
     NodeSpec,
     NodeStart,
     OfThisMachine,
-    ShapedHost,
     Shaping,
     System,
     Unpreloaded,
@@ -63,6 +62,7 @@ from dethrone.harness.engine.run.live_world import LiveWorld, news_into
 from dethrone.harness.engine.run.measurement import calibrate
 from dethrone.harness.engine.run.options import RunOptions
 from dethrone.harness.engine.run.planning import Draft, draft, needs_of, with_plan
+from dethrone.harness.engine.run.unable import refuse_unable
 from dethrone.harness.engine.run.virtual_run import VirtualRun
 
 DEAD_MAN_NS = 30 * SECOND
@@ -139,7 +139,7 @@ class _Run(Course):
 
     def _deploy_and_direct(self, ledger: Ledger) -> None:
         backend, system, plan = self.draft.backend, self.draft.system, self.plan
-        needs = frozenset[str]().union(*(needs_of(fault, self.draft.system) for fault in self.draft.faults.values()))
+        needs = needs_of(self.draft.faults.values(), system, backend)
         spec = deploy_spec(self.draft, ledger, base=self.options.base, run_id=self.run_id, needs=needs)
         ledger.record("deploying", backend=backend.name, nodes=list(plan.nodes), **lenders(self.options))
         began = time.monotonic_ns()
@@ -166,8 +166,7 @@ class _Run(Course):
                 watches=self.draft.watches,
             )
         self.figures["shared_users"] = shared_users(hosts)
-        refuse_uncut(spec.needs, backend.introduce(hosts))
-        refuse_unshaped(spec.needs, hosts)
+        refuse_unable(spec.needs, hosts, backend.introduce(hosts))
         self._check_interrupted()
         world = LiveWorld(
             system=system,
@@ -420,35 +419,6 @@ def shared_users(hosts: Mapping[str, Host]) -> dict[str, list[str]]:
         if host.shares_user:
             out.setdefault(host.shares_user, []).append(name)
     return out
-
-
-def refuse_uncut(needs: frozenset[str], uncut: Mapping[str, str]) -> None:
-    """MissingCapability if links are to be cut and some cannot be."""
-    if "iptables" not in needs or not uncut:
-        return
-    raise MissingCapability(
-        "a partition would leave nodes connected over IPv6",
-        where=", ".join(f"{host}: {why}" for host, why in uncut.items()),
-        cause="hosts have IPv6 addresses, and no tool on them can drop IPv6 traffic",
-        next_step="install iptables with ip6tables on the hosts, or disable IPv6 (sysctl "
-        "net.ipv6.conf.all.disable_ipv6=1)",
-    )
-
-
-def refuse_unshaped(needs: frozenset[str], hosts: Mapping[str, Host]) -> None:
-    """MissingCapability if the quality of links is to be changed and some hosts cannot do it."""
-    if "links" not in needs:
-        return
-    with ThreadPoolExecutor(max_workers=8) as pool:
-        tried = {name: pool.submit(host.unshaped) for name, host in hosts.items() if isinstance(host, ShapedHost)}
-    whys = [f"{name}: {future.result()}" for name, future in tried.items() if future.result()]
-    if whys:
-        raise MissingCapability(
-            "the quality of links cannot be changed",
-            where="; ".join(whys),
-            cause="it needs a kernel with NFQUEUE (nfnetlink_queue, xt_NFQUEUE), iptables, and the right to use them",
-            next_step="list in --faults the wanted kinds without link and hold, or use another kernel",
-        )
 
 
 def stop_nodes(hosts: Mapping[str, Host]) -> None:

@@ -197,6 +197,7 @@ def test_a_vdso_that_another_program_changed_is_left_alone_and_the_skew_refused(
     evidence = running.converge(skewed(offset_ns=HOUR))
     assert not evidence.confirmed
     assert "another program has changed its vDSO" in evidence.why
+    assert running.unskewed() in evidence.why
     assert running.converge(HEALTHY).confirmed
     assert vdso_of(node_pid(box)) == foreign
 
@@ -246,5 +247,7 @@ def test_a_process_held_by_another_debugger_is_refused(box, running):
         assert debugger.stdout.readline() == "held\n"
         evidence = running.converge(skewed(offset_ns=HOUR))
         assert f"held by another debugger (process {debugger.pid})" in evidence.why
+        assert running.unskewed() in evidence.why
         debugger.kill()
+    assert running.unskewed() == ""
     assert running.converge(skewed(offset_ns=HOUR)).confirmed

@@ -46,16 +46,28 @@ def test_a_run_judges_them_and_leaves_them_running(theirs, tmp_path, untouched):
     assert list((tmp_path / "state" / "runs").iterdir()) == []
 
 
+BROKEN = {
+    "pause": ("", lambda theirs: theirs.states()[0][1] == "paused"),
+    "clock": ('params = { offset = "3600s" }\n', lambda theirs: theirs.ahead_s("n1") == 3600),
+}
+"""Fault → its parameters, and what it looks like."""
+
+
 @pytest.mark.nightly("Docker's runs are killed and healed in make test")
-def test_what_a_killed_harness_broke_is_healed(theirs, tmp_path, untouched):
-    more = ["--time-limit", "60s", "--nemesis-interval", "20s", "--faults", "pause", "--seed", "1"]
-    process = started(tmp_path / "state", *run(theirs, tmp_path / "run", *more))
+@pytest.mark.parametrize("kind", sorted(BROKEN))
+def test_what_a_killed_harness_broke_is_healed_twice(theirs, tmp_path, untouched, kind):
+    params, shows = BROKEN[kind]
+    schedule = tmp_path / "broken.toml"
+    schedule.write_text(f'[[step]]\n[[step.fault]]\nkind = "{kind}"\nvictims = "node:n1"\nhold = "60s"\n{params}')
+    process = started(tmp_path / "state", *run(theirs, tmp_path / "run", "--schedule", schedule))
     try:
-        until(lambda: "paused" in [status for _, status in theirs.states()], 60, what="a pause", process=process)
+        until(lambda: shows(theirs), 60, what=f"a {kind}", process=process)
     finally:
         process.kill()
         process.communicate()
-    done = dethrone(tmp_path / "state", "heal")
-    assert done.returncode == 0, done.stderr
-    assert "healed" in done.stdout + done.stderr
+    for said in ("healed", ""):
+        done = dethrone(tmp_path / "state", "heal")
+        assert done.returncode == 0, done.stderr
+        assert said in done.stdout + done.stderr
+        assert not shows(theirs)
     untouched()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
+import platform
 import signal
 import subprocess
 import sys
@@ -15,12 +17,26 @@ import pytest
 
 from dethrone.clusters.ssh.backend import SshBackend
 from dethrone.clusters.ssh.hosts import parse_hosts
+from dethrone.harness.core.clock import MS, SECOND
 from dethrone.harness.core.errors import ClusterError
-from dethrone.harness.core.hoststate import HEALTHY, HostState
+from dethrone.harness.core.hoststate import HEALTHY, ClockSkew, HostState
 from tests.clusters.ssh.machines import NODES
 from tests.waiting import until
 
 pytestmark = pytest.mark.processes
+
+
+TELLING = """
+import os, sys, time
+path = f"{sys.argv[0]}.{sys.argv[1]}.{os.getpid()}"
+while True:
+    with open(path + ".new", "w") as file:
+        print(time.time_ns(), time.monotonic_ns(), file=file)
+    os.replace(path + ".new", path)
+    time.sleep(0.05)
+"""
+"""Says what its clocks show, again and again."""
+HOUR_NS = 3600 * SECOND
 
 
 class Service:
@@ -29,7 +45,7 @@ class Service:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.script = directory / "service.py"
-        self.script.write_text("import time\nwhile True: time.sleep(0.05)\n")
+        self.script.write_text(TELLING)
         for node in NODES:
             self.start(node)
 
@@ -45,6 +61,11 @@ class Service:
 
     def pid(self, node: str) -> int:
         return int(self.pid_file(node).read_text())
+
+    def skew_ns(self, node: str) -> int:
+        """By how much its wall clock is wrong, as it said itself last."""
+        wall, mono = map(int, Path(f"{self.script}.{node}.{self.pid(node)}").read_text().split())
+        return wall - mono - (time.time_ns() - time.monotonic_ns())
 
     def state(self, node: str) -> str:
         with contextlib.suppress(OSError):
@@ -189,3 +210,39 @@ def test_a_target_that_does_not_run_ends_the_deployment_before_anything_is_there
     with pytest.raises(ClusterError, match="pid file"):
         machines.deploy(backend)
     assert backend.leftovers() == []
+
+
+def has_skew(service, node, right_ns):
+    until(lambda: abs(service.skew_ns(node) - right_ns) < 20 * MS, 10, what=f"a skew of {right_ns} ns")
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="clocks are skewed in the vDSO on x86-64 only")
+def test_the_clock_of_a_target_is_skewed_and_set_right_after_kill_nine_of_its_agent_twice(machines, service):
+    backend, hosts = adopted(machines, service)
+    assert hosts["n1"].unskewed() == ""
+    skewed = backend.converge_all(hosts, {"n1": HostState(clock=ClockSkew(offset_ns=-HOUR_NS))})["n1"]
+    assert skewed.confirmed, skewed.why
+    assert skewed.detail["clock"]["by"] == "vdso"
+    has_skew(service, "n1", -HOUR_NS)
+    has_skew(service, "n2", 0)
+    pid = service.pid("n1")
+    os.kill(json.loads((machines.directory / "n1" / "r1" / "note.json").read_text())["pid"], signal.SIGKILL)
+    machines.close()
+    for _ in range(2):
+        backend.destroy("r1")
+        has_skew(service, "n1", 0)
+    assert (service.pid("n1"), service.state("n1") != "") == (pid, True)
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="clocks are skewed in the vDSO on x86-64 only")
+def test_a_target_that_its_own_command_starts_under_a_skew_has_it_late_and_the_fault_has_lapsed(machines, service):
+    backend, hosts = adopted(machines, service)
+    skew = ClockSkew(offset_ns=HOUR_NS)
+    assert backend.converge_all(hosts, {"n1": HostState(down="SIGKILL", clock=skew)})["n1"].confirmed
+    started = backend.converge_all(hosts, {"n1": HostState(clock=skew)})["n1"]
+    assert started.confirmed, started.why
+    has_skew(service, "n1", HOUR_NS)
+    assert started.detail["before"]["held"] is False
+    assert "started by another program" in started.detail["before"]["why"]
+    assert backend.converge_all(hosts, {"n1": HEALTHY})["n1"].confirmed
+    has_skew(service, "n1", 0)

@@ -30,6 +30,7 @@ EVERYTHING = {
     "tools": {"iptables-save": True, "iptables-restore": True},
     "faketime": True,
     "sets_clock": True,
+    "machine": "x86_64",
     "files": {"/usr/bin/etcd": True},
 }
 HOST = SshHost(name="n1", address="192.0.2.1")
@@ -54,11 +55,18 @@ def refused(facts, host=HOST, image="node", needs=("iptables", "signals", "faket
         ({"tools": {"iptables-save": False, "iptables-restore": False}}, {}, "apt-get install iptables"),
         ({"tools": {"iptables-save": False, "iptables-restore": False}}, {"needs": ("signals",)}, ""),
         ({"uid": 1000}, {}, "sudo = true"),
-        ({"faketime": False}, {}, "apt-get install libfaketime"),
-        ({"faketime": False}, {"needs": ("iptables",)}, ""),
-        ({"faketime": False}, {"host": msgspec.structs.replace(HOST, settimeofday=True)}, ""),
+        ({"faketime": False}, {}, ""),
+        ({"faketime": False, "machine": "aarch64"}, {}, "apt-get install libfaketime"),
+        ({"faketime": False, "machine": "aarch64"}, {"needs": ("iptables",)}, ""),
+        ({"machine": "aarch64"}, {"needs": ("vdso",)}, "x86-64"),
+        ({"faketime": False, "machine": "aarch64"}, {"host": msgspec.structs.replace(HOST, settimeofday=True)}, ""),
         ({"sets_clock": False}, {"host": msgspec.structs.replace(HOST, settimeofday=True)}, "CAP_SYS_TIME"),
-        ({}, {"host": msgspec.structs.replace(HOST, target=Unit("etcd.service"))}, "settimeofday = true"),
+        ({}, {"host": msgspec.structs.replace(HOST, target=Unit("etcd.service"))}, ""),
+        (
+            {"machine": "aarch64"},
+            {"host": msgspec.structs.replace(HOST, target=Unit("etcd.service"))},
+            "settimeofday = true",
+        ),
     ],
 )
 def test_what_a_machine_lacks_is_said_with_the_remedy_and_nothing_else_is(facts, changes, says):

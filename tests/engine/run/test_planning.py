@@ -7,7 +7,7 @@ from dethrone.harness.core.clock import SECOND
 from dethrone.harness.core.errors import ConfigError, MissingCapability
 from dethrone.harness.engine.run.disk_needs import disk_model
 from dethrone.harness.engine.run.options import RunOptions
-from dethrone.harness.engine.run.planning import draft
+from dethrone.harness.engine.run.planning import draft, needs_of
 
 RESTART = """
 [[step]]
@@ -22,15 +22,26 @@ def without_faketime(monkeypatch):
     monkeypatch.setattr(backend, "find_faketime", lambda: None)
 
 
+@pytest.fixture
+def without_clocks(without_faketime, monkeypatch):
+    monkeypatch.setattr(backend, "why_no_vdso", lambda: "not on this machine")
+
+
 def options(**more):
     return RunOptions(system="raft", backend="local", nodes=3, time_limit_ns=60 * SECOND, **more)
 
 
-def test_faults_that_a_machine_cannot_do_are_refused_with_what_to_install(without_faketime):
+def test_faults_that_a_machine_cannot_do_are_refused_with_what_to_install(without_clocks):
     with pytest.raises(MissingCapability, match=r"'clock' cannot happen on 'local': its hosts lack faketime") as told:
         draft(options(), seed=1)
     assert "install libfaketime" in str(told.value)
     assert "without clock" in str(told.value)
+
+
+def test_where_no_library_can_be_preloaded_clocks_are_skewed_in_the_vdso_of_any_system(without_faketime, monkeypatch):
+    monkeypatch.setattr(backend, "why_no_vdso", lambda: "")
+    drafted = draft(options(faults=("clock",)), seed=1)
+    assert needs_of(drafted.faults.values(), drafted.system, drafted.backend) == {"vdso"}
 
 
 def test_a_written_schedule_needs_nothing_but_what_its_own_faults_need(without_faketime, tmp_path):
@@ -39,7 +50,7 @@ def test_a_written_schedule_needs_nothing_but_what_its_own_faults_need(without_f
     assert set(draft(options(schedule=schedule), seed=1).faults) == {"restart"}
 
 
-def test_a_written_schedule_whose_faults_need_what_the_machine_lacks_is_refused(without_faketime, tmp_path):
+def test_a_written_schedule_whose_faults_need_what_the_machine_lacks_is_refused(without_clocks, tmp_path):
     schedule = tmp_path / "clock.toml"
     schedule.write_text('[[step]]\n[[step.fault]]\nkind = "clock"\nvictims = "leader"\nparams = { offset = "1s" }\n')
     with pytest.raises(MissingCapability, match="lack faketime"):
