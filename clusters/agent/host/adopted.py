@@ -35,8 +35,8 @@ RETURN_LIMIT_S = 15.0
 """How long a target may take to appear after its start command ended."""
 CGROUPS = ("/sys/fs/cgroup", "/sys/fs/cgroup/unified", "/sys/fs/cgroup/systemd")
 """Where a unit's control group may be: version 2, both, version 1."""
-OURS = re.compile(r"agent\.py ((serve|relay|heal|match) --socket|disk --directory) ")
-"""Command lines of agents, their matchers and relays, which are never a target."""
+OURS = re.compile(r"agent\.py ((serve|relay|heal|match|hand|lookout) --socket|disk --directory) ")
+"""Command lines of agents, their helpers and relays, which are never a target."""
 
 
 class Stranger:

@@ -15,6 +15,8 @@ import msgspec
 import pytest
 
 from dethrone.clusters.agent.host.clocks import read_clocks
+from dethrone.clusters.agent.host.processes import descendants
+from dethrone.clusters.agent.host.waits import waits_seen
 from dethrone.harness.core.clock import MS, SECOND
 from dethrone.harness.core.hoststate import HEALTHY, ClockSkew, HostState, Strobe
 from dethrone.harness.core.interfaces import Command
@@ -159,6 +161,24 @@ def test_a_process_that_the_node_executes_under_a_skew_is_found_and_the_fault_is
     assert healed.confirmed, healed.why
     assert "was executed under the skew" in healed.detail["before"]["why"]
     assert not healed.detail["before"]["held"]
+
+
+WAITER = """import ctypes, time
+word, until = ctypes.c_int(0), (ctypes.c_long * 2)(int(time.time()) + 600, 0)
+ctypes.CDLL(None).syscall(202, ctypes.byref(word), 9 | 128 | 256, 0, until, None, 0xFFFFFFFF)
+"""
+"""Waits until a wall time (FUTEX_WAIT_BITSET)."""
+
+
+def test_a_child_of_the_node_whose_waits_a_skew_would_falsify_refuses_the_fault_at_its_begin(box, host):
+    host.prepare(wrapped(box, f"{PYTHON} -S -c '{WAITER}' & exec \"$@\""), {}, dead_man_ns=0)
+    box.start_node()
+    until(lambda: any(waits_seen(pid) for pid in descendants(node_pid(box))), what="the child waits")
+    refused = host.converge(skewed(offset_ns=HOUR))
+    assert not refused.confirmed
+    assert "waits until a wall time (FUTEX_WAIT_BITSET)" in refused.why
+    assert host.converge(HEALTHY).confirmed
+    assert abs(told(box)[0]) < MS
 
 
 def test_a_frozen_process_is_skewed_and_stays_frozen(box, running):
