@@ -374,6 +374,8 @@ class _Transaction:
         arrived = set(said["arrived"])
         want = self._wants[name]
         for src in want.suffered.cuts:
+            if src != CLIENT and src not in self._hosts:
+                continue  # it is down with all its network: nothing of it can arrive, or be dropped
             silent = sent.get(src) if src != CLIENT else client.get(name)
             if src in arrived:
                 over = ", ".join(said.get("over", {}).get(src, ()))

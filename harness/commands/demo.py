@@ -24,6 +24,7 @@ from dethrone.harness.core.rng import Rng
 from dethrone.harness.engine.run.exit_status import EXIT_INTERRUPTED, EXIT_PASS, EXIT_TROUBLE, EXIT_VIOLATION
 from dethrone.harness.engine.run.judgement import JSON_SCHEMA
 from dethrone.harness.engine.run.options import RunOptions
+from dethrone.harness.engine.run.planning import needs_of
 from dethrone.harness.report import json_objects
 from dethrone.harness.report.terminal import Screen
 
@@ -62,11 +63,16 @@ def show(screen: Screen, *, seed: int | None, out: Path | None, backend: str, ba
 
 def backend_here(screen: Screen) -> str:
     """The first backend that can run the demo on this machine; the reasons against those before it are printed."""
-    needed = frozenset[str]().union(*(registry.load(registry.FAULTS, name).needs() for name in FAULTS))
+    faults = [registry.load(registry.FAULTS, name) for name in FAULTS]
+    raft = registry.load(registry.SYSTEMS, "raft")
     for name in BACKENDS[:-1]:
         backend: Backend = registry.load(registry.BACKENDS, name)
         answer = backend.available()
-        lacking = needed - backend.traits.capabilities if isinstance(answer, Yes) else frozenset[str]()
+        lacking = (
+            needs_of(faults, raft, backend) - backend.traits.capabilities
+            if isinstance(answer, Yes)
+            else frozenset[str]()
+        )
         if isinstance(answer, Yes) and not lacking:
             return name
         why = answer.why if isinstance(answer, No) else f"this machine lacks {', '.join(sorted(lacking))}"

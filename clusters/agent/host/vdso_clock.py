@@ -137,6 +137,10 @@ class VdsoClock:
         self._since = clocks_now()
         self._old: Mapping[str, str] | None = None
 
+    def _living(self) -> list[int]:
+        """Those of the node's processes that have clocks to skew: not what has ended, and was not reaped."""
+        return [pid for pid in self.members() if has_memory(pid)]
+
     def available(self) -> str:
         """Why no clock can be skewed here; "": one can. Found out by trying, on a process of our own."""
         if self._old is None:
@@ -151,7 +155,7 @@ class VdsoClock:
         try:
             why = self.available()
             if not why:
-                self._hand.ask({"do": "may", "pids": list(pids)})
+                self._hand.ask({"do": "may", "pids": [pid for pid in pids if has_memory(pid)]})
         except Refused as refused:
             why = str(refused)
         return why
@@ -188,7 +192,7 @@ class VdsoClock:
             try:
                 if self._want is None:
                     return self._restore(ask)
-                why, pids = self.available(), list(self.members())
+                why, pids = self.available(), self._living()
                 if why or not pids:
                     return why or "no process runs", {}
                 if abs(self._mono.rate_ppm) > DRIFT_MAX_PPM and not self._mono.limit_ns:
@@ -235,7 +239,7 @@ class VdsoClock:
     def _restore(self, ask: Asked | None) -> tuple[str, dict[str, Any]]:
         if not self.held:
             return "", {}
-        why, pids = restore_all(self._hand, self.label), list(self.members())
+        why, pids = restore_all(self._hand, self.label), self._living()
         if why:
             return why, {}
         self.held = {}
@@ -290,7 +294,7 @@ class VdsoClock:
 
     def lapsed(self, ask: Asked | None) -> list[str]:
         """Why a skew that is about to end is no longer in force."""
-        pids = list(self.members())
+        pids = self._living()
         if self._want is None or not pids:
             return []
         try:
@@ -308,7 +312,7 @@ class VdsoClock:
     def _look(self) -> None:
         try:
             patched = {one["pid"] for one in self._hand.ask({"do": "patched", "label": self.label})["patched"]}
-            for pid in [pid for pid in self.members() if pid not in patched]:
+            for pid in [pid for pid in self._living() if pid not in patched]:
                 self._skew(pid)
                 self._note(f"process {pid} was executed under the skew, and had the right clock for up to a second")
         except Refused as refused:
@@ -323,7 +327,7 @@ class VdsoClock:
     def _wrong_waits(self) -> list[str]:
         skewed = [name for name, skew in (("wall", self._wall), ("mono", self._mono)) if skew != NO_SKEW]
         try:
-            found = self._hand.ask({"do": "waits", "pids": list(self.members())})["waits"]
+            found = self._hand.ask({"do": "waits", "pids": self._living()})["waits"]
         except Refused as refused:
             return [str(refused)]
         return [

@@ -166,6 +166,7 @@ class Host:
         left = self.commands.apply([])[0] if self.commands.held else ""
         self.vdso.set(None)
         whys = [self.qualities.remove(), why, left, self.vdso.apply(None)[0]]
+        self.vdso.close()  # who outlives its agent next to another user's process would be left for that to reap
         return {"why": "; ".join(filter(None, whys))}
 
     def _send_probes(self, request: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -15,7 +15,8 @@ import msgspec
 import pytest
 
 from dethrone.clusters.agent.host.clocks import read_clocks
-from dethrone.clusters.agent.host.processes import descendants
+from dethrone.clusters.agent.host.lost_rules import RULES_PERIOD_S
+from dethrone.clusters.agent.host.processes import descendants, thread_states
 from dethrone.clusters.agent.host.waits import waits_seen
 from dethrone.harness.core.clock import MS, SECOND
 from dethrone.harness.core.hoststate import HEALTHY, ClockSkew, HostState, Strobe
@@ -161,6 +162,19 @@ def test_a_process_that_the_node_executes_under_a_skew_is_found_and_the_fault_is
     assert healed.confirmed, healed.why
     assert "was executed under the skew" in healed.detail["before"]["why"]
     assert not healed.detail["before"]["held"]
+
+
+def test_a_child_that_ended_and_was_not_reaped_has_no_clocks_to_skew(box, host):
+    host.prepare(wrapped(box, 'sleep 0 & exec "$@"'), {}, dead_man_ns=0)
+    box.start_node()
+    until(lambda: "Z" in "".join(thread_states(pid) for pid in descendants(node_pid(box))), what="a child ended")
+    assert host.unskewed() == ""
+    assert host.converge(skewed(offset_ns=HOUR)).confirmed
+    looked = time.monotonic() + 1.5 * RULES_PERIOD_S
+    until(lambda: time.monotonic() > looked, what="the look at the skew, each second")
+    healed = host.converge(HEALTHY)
+    assert healed.confirmed, healed.why
+    assert "before" not in healed.detail
 
 
 WAITER = """import ctypes, time

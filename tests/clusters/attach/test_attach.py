@@ -54,6 +54,8 @@ def test_a_kill_ends_the_container_and_its_heal_starts_the_same_one(attached, th
     down = attached.converge(n3=HostState(down="SIGKILL"), n1=HostState(cuts=("n2",)))
     assert [(one.confirmed, one.why) for one in down.values()] == [(True, "")] * 2
     assert [status for _, status in theirs.states()] == ["running", "running", "exited"]
+    more = attached.converge(n1=HostState(cuts=("n2", "n3")))["n1"]
+    assert more.confirmed, more.why  # although nothing of n3 can be dropped
     up = attached.converge(n3=HEALTHY, n1=HEALTHY)
     assert [(one.confirmed, one.why) for one in up.values()] == [(True, "")] * 2
     assert theirs.states() == before

@@ -32,7 +32,8 @@ def run(theirs, out, *more: str) -> list[object]:
 
 
 def test_a_run_judges_them_and_leaves_them_running(theirs, tmp_path, untouched):
-    more = ["--time-limit", "14s", "--nemesis-interval", "4s", "--faults", "partition,kill", "--workload", "election"]
+    more = ["--time-limit", "14s", "--nemesis-interval", "4s", "--workload", "election"]
+    more += ["--faults", "partition,kill,clock"]
     found, code = told(tmp_path / "state", *run(theirs, tmp_path / "run", *more))
     assert code in {0, 2}
     assert not found["trouble"], found["trouble"]
