@@ -207,12 +207,13 @@ def test_a_written_clock_may_go_back_and_an_unclear_offset_is_told(tmp_path):
 
 def test_the_examples_of_the_documentation_are_valid():
     text = (Path(__file__).parents[2] / "docs" / "schedules.md").read_text()
-    written, moved, scenario = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
+    written, *others, scenario = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
     schedule = parse_schedule(tomllib.loads(written), where="docs")
-    transfer = parse_schedule(tomllib.loads(moved), where="docs")
+    more = [parse_schedule(tomllib.loads(one), where="docs") for one in others]
     assert len(schedule.steps) == 2
     assert len(list(schedule.triggers)) == 4
-    for step in (*schedule.steps, *transfer.steps):
+    assert [fault.kind for one in more for step in one.steps for fault in step.faults] == ["transfer", "member"]
+    for step in (*schedule.steps, *(step for one in more for step in one.steps)):
         for fault in step.faults:
             registry.load(registry.FAULTS, fault.kind).check(fault, nodes=3)
         for trigger in step.triggers:
