@@ -1,6 +1,6 @@
 """Whether this machine has room for one more run on real hosts, by how idle its processors are.
 
-Guarantees: one more has room if as much is idle as a run under way takes; nothing is answered before the last one has
+Guarantees: one more has room if more is idle than a run under way takes; nothing is answered before the last one has
 started, whose start computes more than the rest of it. Where the kernel does not say how idle it is, there is room. Out
 of scope: what noise says of runs under way (``admission``).
 """
@@ -15,9 +15,11 @@ from typing import NamedTuple
 
 LOOK_EVERY_S = 1.0
 """How often to ask again."""
-SETTLED_S = 9.0
-"""How long a run takes to deploy, to measure its machine and to warm up."""
-WINDOW_S = 4.0
+SETTLED_S = 6.0
+"""How long a run takes to deploy, to measure its machine and to start its nodes."""
+WINDOW_S = 3.0
+SPARE = 1.5
+"""How many times what a run takes must be idle: on processors without any rest nodes wait for longer than 50 ms."""
 
 
 class Ticks(NamedTuple):
@@ -54,7 +56,7 @@ class IdleCores:
         while len(self._seen) > 2 and now - self._seen[1][0] >= WINDOW_S:
             self._seen.popleft()
         since, before = self._seen[0]
-        return now - since >= WINDOW_S and running * (ticks.idle - before.idle) >= ticks.busy - before.busy
+        return now - since >= WINDOW_S and running * (ticks.idle - before.idle) >= SPARE * (ticks.busy - before.busy)
 
 
 def processor_ticks(stat: Path = Path("/proc/stat")) -> Ticks | None:
