@@ -96,7 +96,12 @@ class DockerBackend(confirm.AgentBackend):
         with all_or_nothing(hosts, undo):
             wanted = ingredients_of(spec.image)
             image = ensure_image(
-                client, base=spec.base, packages=wanted.packages, artifacts=wanted.artifacts, progress=progress
+                client,
+                base=spec.base,
+                packages=wanted.packages,
+                artifacts=wanted.artifacts,
+                debian=wanted.debian,
+                progress=progress,
             )
             image = ship(client, image, progress=progress)
             network = create_network(client, run_id=spec.run_id, state_dir=spec.state_dir, nodes=len(spec.nodes))

@@ -28,14 +28,17 @@ from dethrone.clusters.docker.state import Progress
 from dethrone.harness.core.errors import ClusterError, ConfigError, HarnessError, MissingCapability
 
 RELEASE = "bookworm"
-"""The Debian release of images made here: it carries etcd 3.4 and a Python that can run a node."""
+"""The Debian release of images made here, unless another one is asked for: it carries etcd 3.4 and a Python that can
+run a node."""
+
+PUBLISHED = "debian:{}-slim"
+PUBLISHED_DIGEST = "sha256:96e378d7e6531ac9a15ad505478fcc2e69f371b10f5cdf87857c4b8188404716"
+"""The list of manifests of ``RELEASE``, one an architecture, that is pulled: what is published under the name may
+change. Another release is taken as it is published."""
 
 INCLUDE = ("iptables", "iproute2", "procps", "python3", "python3-venv", "libnftables1", "libfaketime")
 """What a host needs from the system; see the module docstring of ``dethrone.clusters.docker.image``."""
 
-PUBLISHED = f"debian:{RELEASE}-slim"
-PUBLISHED_DIGEST = "sha256:96e378d7e6531ac9a15ad505478fcc2e69f371b10f5cdf87857c4b8188404716"
-"""The list of manifests, one an architecture, that is pulled: what is published under the name may change."""
 BOOTSTRAP_LIMIT_S = 900.0
 
 _STAGE = re.compile(r"I: (Unpacking|Configuring|Installing) (the )?(required|base|core) ")
@@ -62,24 +65,27 @@ def named_base(client: docker.DockerClient, name: str, *, progress: Progress) ->
         ) from error
 
 
-def default_base(client: docker.DockerClient, fetch: Fetching, *, scratch: Path, progress: Progress) -> str:
+def default_base(
+    client: docker.DockerClient, fetch: Fetching, *, release: str, scratch: Path, progress: Progress
+) -> str:
     """The id of a minimal Debian: found, made with debootstrap, or pulled. Raises MissingCapability if none works."""
-    made = _own_name(client)
-    pinned = f"{PUBLISHED.partition(':')[0]}@{PUBLISHED_DIGEST}"
-    for name in (made, pinned, PUBLISHED):  # the last one is here because the user has it
+    made = _own_name(client, release)
+    published = PUBLISHED.format(release)
+    pulled = f"{published.partition(':')[0]}@{PUBLISHED_DIGEST}" if release == RELEASE else published
+    for name in (made, pulled, published):  # the last one is here because the user has it
         with contextlib.suppress(docker.errors.ImageNotFound):
             return _id(client, name)
     reasons: list[str] = []
     try:
-        return _bootstrap(client, fetch, made, scratch=scratch, progress=progress)
+        return _bootstrap(client, fetch, made, release=release, scratch=scratch, progress=progress)
     except HarnessError as error:
         reasons.append(f"debootstrap: {error.what}" + (f" ({error.cause})" if error.cause else ""))
-    progress(f"pulling {PUBLISHED}")
+    progress(f"pulling {published}")
     try:
-        client.images.pull(pinned)
-        return _id(client, pinned)
+        client.images.pull(pulled)
+        return _id(client, pulled)
     except ENGINE_ERRORS as error:
-        reasons.append(f"pull of {PUBLISHED}: {' '.join(str(error).split())[:200]}")
+        reasons.append(f"pull of {published}: {' '.join(str(error).split())[:200]}")
     raise MissingCapability(
         "no base image can be had",
         where="image build",
@@ -100,22 +106,24 @@ def _pull(client: docker.DockerClient, name: str) -> None:
     client.images.pull(repository, tag=tag)
 
 
-def _own_name(client: docker.DockerClient) -> str:
+def _own_name(client: docker.DockerClient, release: str) -> str:
     """The name of the Debian made here, by what it is made from."""
-    content = "\n".join((RELEASE, *INCLUDE, str(client.version().get("Arch", ""))))
+    content = "\n".join((release, *INCLUDE, str(client.version().get("Arch", ""))))
     return f"dethrone/debian:{hashlib.blake2b(content.encode(), digest_size=6).hexdigest()}"
 
 
-def _bootstrap(client: docker.DockerClient, fetch: Fetching, name: str, *, scratch: Path, progress: Progress) -> str:
+def _bootstrap(
+    client: docker.DockerClient, fetch: Fetching, name: str, *, release: str, scratch: Path, progress: Progress
+) -> str:
     prefix = packages.root_prefix()
     if prefix is None:
         raise MissingCapability("needs root or a sudo without password")
     if shutil.which("debootstrap", path=packages.tools_path()) is None or not _keyring().exists():
         packages.install(("debootstrap", "debian-archive-keyring"), purpose="debootstrap", progress=progress)
-    progress(f"making a minimal Debian {RELEASE} with debootstrap (about 40 s)")
+    progress(f"making a minimal Debian {release} with debootstrap (about 40 s)")
     with _directory(scratch, prefix) as root:
         argv = [*prefix, "env", *_environment(fetch.environment), "debootstrap", "--variant=minbase"]
-        argv += [f"--include={','.join((*INCLUDE, 'ca-certificates'))}", RELEASE, str(root)]
+        argv += [f"--include={','.join((*INCLUDE, 'ca-certificates'))}", release, str(root)]
         argv += [fetch.mirror] if fetch.mirror else []
         _run(argv, progress=progress)
         progress("importing it into the engine")

@@ -63,7 +63,8 @@ def fetching(release: str) -> Fetching:
         files["ca.crt"] = bundle
         environment |= dict.fromkeys((*_BUNDLES, "GIT_SSL_CAINFO"), f"{BUILD}/ca.crt")
         apt.append(f'Acquire::https::CAInfo "{BUILD}/ca.crt";')
-    sources = [] if os_release().get("ID") != "debian" else matching(_apt_sources(), release)
+    own = os_release()
+    sources = serving(_apt_sources(), release, own.get("VERSION_CODENAME", "")) if own.get("ID") == "debian" else []
     if sources:
         files["sources.list"] = "".join(f"{line}\n" for source in sources for line in source.lines()).encode()
         apt += [f'Dir::Etc::SourceList "{BUILD}/sources.list";', 'Dir::Etc::SourceParts "-";']
@@ -92,6 +93,15 @@ def matching(sources: Iterable[Source], release: str) -> list[Source]:
         if suites and "main" in source.components:
             kept.append(Source(uri=source.uri, suites=suites, components=("main",), trusted=source.trusted))
     return kept
+
+
+def serving(sources: Sequence[Source], release: str, own: str) -> list[Source]:
+    """The archives of ``release``; where none is named, those of the machine's ``own``, which have it, too."""
+    return matching(sources, release) or [
+        Source(uri=source.uri, suites=(release,), components=("main",), trusted=source.trusted)
+        for source in matching(sources, own)
+        if own in source.suites
+    ]
 
 
 def pip_environment(settings: Mapping[str, str], environment: Mapping[str, str]) -> dict[str, str]:

@@ -35,7 +35,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import io
-import re
 import sys
 import tarfile
 import tomllib
@@ -55,6 +54,7 @@ from dethrone.clusters.docker.fetching import BUILD, fetching
 from dethrone.clusters.docker.labels import BIN, OWNER, ROOT
 from dethrone.clusters.docker.programs import NOTHING, Artifacts, GoProgram, Wheel
 from dethrone.clusters.docker.state import Progress, locked, silent, state_directory
+from dethrone.clusters.recipe import named
 from dethrone.harness.core.errors import ClusterError, ConfigError, HarnessError
 
 BUILD_LIMIT_S = 900
@@ -108,14 +108,15 @@ class Contents(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class Ingredients(msgspec.Struct, frozen=True, kw_only=True):
-    """What an image is made of besides the base: Debian packages, and what this machine fetches or builds."""
+    """What an image is made of: Debian packages, what this machine fetches or builds, and the Debian below it."""
 
     packages: tuple[str, ...] = ()
     artifacts: Artifacts = NOTHING
+    debian: str = RELEASE
 
 
 class Recipe(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What an image is made from. ``base``: the user's image, or None for a Debian of our own."""
+    """What an image is made from. ``base``: the user's image, or None for a Debian of our own, of that release."""
 
     base: str | None
     packages: tuple[str, ...]
@@ -123,6 +124,7 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     script: str
     architecture: str
     artifacts: Artifacts = NOTHING
+    debian: str = RELEASE
 
     @property
     def tag(self) -> str:
@@ -137,21 +139,22 @@ def recipes() -> tuple[str, ...]:
 
 
 def ingredients_of(recipe: str) -> Ingredients:
-    """What a recipe's name stands for: ``node``, ``etcd`` …, or ``node+PACKAGE+…`` for a system of yours."""
-    name, *extra = recipe.split("+")
-    if name not in recipes() or not all(re.fullmatch(r"[a-z0-9][a-z0-9+.-]+", package) for package in extra):
+    """What a recipe's name stands for: ``node``, ``etcd`` …, or ``node+PACKAGE+…@RELEASE`` for a system of yours."""
+    said = named(recipe)
+    if said.recipe not in recipes() or not said.sound:
         raise ConfigError(
             f"no image recipe {recipe!r}",
             where="the system's image()",
-            cause=f"known: {', '.join(recipes())}; Debian packages are added as in node+etcd-server",
+            cause=f"known: {', '.join(recipes())}; Debian packages are added as in node+etcd-server, or "
+            "node+etcd-server@sid",
             next_step="name one of these, or build an image of your own and give it with `--image NAME`",
         )
-    file = _RECIPES / f"{name}.toml"
+    file = _RECIPES / f"{said.recipe}.toml"
     try:
         found = msgspec.convert(tomllib.loads(file.read_text(encoding="utf-8")), Contents)
     except (ValueError, msgspec.ValidationError) as error:
         raise ConfigError("an image recipe cannot be read", where=str(file), cause=str(error)) from error
-    folder = _RECIPES / name
+    folder = _RECIPES / said.recipe
     module = {path.name: _text(path) for path in sorted(folder.glob("*")) if path.suffix in {".go", ".mod", ".sum"}}
     artifacts = Artifacts(
         jars=tuple(sorted(found.jars, key=lambda jar: jar.coordinates)),
@@ -160,7 +163,8 @@ def ingredients_of(recipe: str) -> Ingredients:
     )
     if artifacts == NOTHING:
         artifacts = NOTHING  # itself: only that is not in the recipe's hash
-    return Ingredients(packages=(*found.packages, *extra), artifacts=artifacts)
+    packages = (*found.packages, *said.packages)
+    return Ingredients(packages=packages, artifacts=artifacts, debian=said.debian or RELEASE)
 
 
 def _text(file: Path) -> str:
@@ -173,19 +177,20 @@ def ensure_image(
     base: str | None = None,
     packages: Sequence[str] = (),
     artifacts: Artifacts = NOTHING,
+    debian: str = RELEASE,
     progress: Progress = silent,
 ) -> str:
     """The tag of an image with these packages and artifacts, built unless it is there. Bounded; see ``BUILD_LIMIT_S``.
 
-    ``base`` names an image to build on; None: a minimal Debian, found, made or pulled.
+    ``base`` names an image to build on; None: a minimal Debian of that release, found, made or pulled.
     """
     with explained("looking for the image"):
-        recipe = _recipe(client, base, packages, artifacts)
+        recipe = _recipe(client, base, packages, artifacts, debian)
         if has_image(client, recipe.tag):
             return recipe.tag
     if base is not None:
         base = named_base(client, base, progress=progress)
-        recipe = _recipe(client, base, packages, artifacts)
+        recipe = _recipe(client, base, packages, artifacts, debian)
     lock = state_directory("images") / "lock"
     with locked(lock, limit_s=3 * BUILD_LIMIT_S, progress=progress):
         if not has_image(client, recipe.tag):
@@ -205,12 +210,12 @@ def has_image(client: docker.DockerClient, tag: str) -> bool:
 def cached_tag(client: docker.DockerClient, recipe: str, *, base: str | None = None) -> str | None:
     """The image's tag if it is built already; builds and pulls nothing."""
     wanted = ingredients_of(recipe)
-    tag = _recipe(client, base, wanted.packages, wanted.artifacts).tag
+    tag = _recipe(client, base, wanted.packages, wanted.artifacts, wanted.debian).tag
     return tag if has_image(client, tag) else None
 
 
 def _recipe(
-    client: docker.DockerClient, base: str | None, packages: Sequence[str], artifacts: Artifacts = NOTHING
+    client: docker.DockerClient, base: str | None, packages: Sequence[str], artifacts: Artifacts, debian: str
 ) -> Recipe:
     identity = base
     if base is not None:
@@ -223,6 +228,7 @@ def _recipe(
         script=f"{RELEASE}\n{_SCRIPT}",
         architecture=str(client.version().get("Arch", "")),
         artifacts=artifacts,
+        debian=debian,
     )
 
 
@@ -231,14 +237,15 @@ def _build(client: docker.DockerClient, recipe: Recipe, *, progress: Progress) -
     if recipe.artifacts != NOTHING:
         _furnish(client, recipe, progress=progress)
         return
-    fetch = fetching(RELEASE)
+    fetch = fetching(recipe.debian)
     plain = msgspec.structs.replace(recipe, packages=(*INCLUDE, "ca-certificates"))
     if recipe.packages != plain.packages:  # extra packages form a layer above the common image
         if not has_image(client, plain.tag):
             _build(client, plain, progress=progress)
         base = plain.tag
     else:
-        base = recipe.base or default_base(client, fetch, scratch=state_directory("images"), progress=progress)
+        scratch = state_directory("images")
+        base = recipe.base or default_base(client, fetch, release=recipe.debian, scratch=scratch, progress=progress)
     progress(f"building {recipe.tag}")
     environment = {**fetch.environment, "REQUIREMENTS": recipe.requirement}
     with explained(f"building {recipe.tag}"), _builder(client, base, recipe.tag) as container:
@@ -333,7 +340,13 @@ def main(recipes: Sequence[str]) -> int:
         with contextlib.closing(connect()) as client:
             for recipe in recipes or ("node",):
                 wanted = ingredients_of(recipe)
-                tag = ensure_image(client, packages=wanted.packages, artifacts=wanted.artifacts, progress=progress)
+                tag = ensure_image(
+                    client,
+                    packages=wanted.packages,
+                    artifacts=wanted.artifacts,
+                    debian=wanted.debian,
+                    progress=progress,
+                )
                 progress(f"{recipe} is {tag}")
     except HarnessError as error:
         sys.stderr.write(f"{error}\n")

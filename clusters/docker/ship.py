@@ -38,6 +38,8 @@ _COMPILE = (
     f'if test "$({PYTHON} -V)" != "$(python3 -V)"; then compile python3; fi'
 )
 """With the nodes' Python and with the agent's, which are one unless the image is the user's own."""
+_IN_TIME = 'timeout "$1" /bin/sh -c "$2"; exit $?'
+"""A shell around it, because the ``timeout`` of coreutils 9.10 refuses to be the first process of a container."""
 
 
 def sources() -> dict[str, bytes]:
@@ -95,7 +97,7 @@ def _make(client: docker.DockerClient, image: str, plain: bytes, digest: str) ->
 
     Compiled files never check their sources, which travel with them.
     """
-    command = ["timeout", str(COMPILE_LIMIT_S), "/bin/sh", "-c", _COMPILE]
+    command = ["/bin/sh", "-c", _IN_TIME, "sh", str(COMPILE_LIMIT_S), _COMPILE]
     with (
         explained("shipping the project's code"),
         temporary(client, image, command, {OWNER: "builder"}, network_mode="none") as container,

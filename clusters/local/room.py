@@ -23,6 +23,7 @@ import msgspec
 
 import dethrone
 from dethrone.clusters.docker.labels import LIB, MEMORY, PYTHON, ROOT
+from dethrone.clusters.recipe import named
 from dethrone.harness.core.errors import MissingCapability
 
 SOFTWARE = frozenset({"bin", "sbin", "lib", "lib32", "lib64", "libx32", "usr", "etc", "sys", "nix", "gnu"})
@@ -106,7 +107,7 @@ def this_machine() -> Machine:
 
 def programs_of(recipe: str) -> dict[str, str]:
     """Place in a host → program on this machine, for an image recipe. MissingCapability if one is not installed."""
-    name, _, packages = recipe.partition("+")
+    name = named(recipe).recipe  # its packages are of a user's own system: the program is where its command says
     if name not in PROGRAMS:
         raise MissingCapability(
             f"{recipe!r} is made for containers",
@@ -114,7 +115,6 @@ def programs_of(recipe: str) -> dict[str, str]:
             cause=f"what is known to run from this machine's own files: {', '.join(sorted(PROGRAMS))}",
             next_step="run it with `--on docker`",
         )
-    del packages  # of a user's own system: its program is where its command says
     found: dict[str, str] = {}
     for place, program in PROGRAMS[name].items():
         path = shutil.which(program)

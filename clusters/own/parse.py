@@ -36,6 +36,7 @@ from dethrone.clusters.own.table import placed, read_table, split
 from dethrone.clusters.own.trace import EVENTS
 from dethrone.clusters.own.versions import KNOB, first_of, split_up
 from dethrone.clusters.own.words import check_words
+from dethrone.clusters.recipe import is_release
 from dethrone.harness.core.clock import MS, Ns
 from dethrone.harness.core.duration import parse_duration
 from dethrone.harness.core.errors import ConfigError
@@ -111,6 +112,8 @@ def _description(tables: Mapping[str, Any], *, path: str, read: Callable[[str], 
     system = read_table(SystemTable, tables["system"], where=f"{path}: [system]")
     if system.version is not None and system.version_command is not None:
         raise ConfigError("both version and version_command", where=f"{path}: [system]", next_step="keep one of them")
+    if system.debian is not None:
+        _check_release(system, where=f"{path}: [system]")
     if not _NAME.fullmatch(system.name):
         raise ConfigError(
             f"{system.name!r} is no name of a system",
@@ -166,6 +169,15 @@ def _description(tables: Mapping[str, Any], *, path: str, read: Callable[[str], 
 
 
 # --- tables -----------------------------------------------------------------------------------------------------
+
+
+def _check_release(system: SystemTable, *, where: str) -> None:
+    """Raise ConfigError unless hosts' image can be made of that release."""
+    if system.image is not None:
+        raise ConfigError("both image and debian", where=where, next_step="keep one: an image has its own release")
+    if not is_release(system.debian or ""):
+        step = 'write its code name, as in debian = "sid"'
+        raise ConfigError(f"{system.debian!r} is no release of Debian", where=where, next_step=step)
 
 
 def _knobs(raw: Mapping[str, Any], *, where: str) -> dict[str, str]:

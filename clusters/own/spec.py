@@ -14,10 +14,12 @@ from dethrone.clusters.own.headers import AuthTable
 from dethrone.clusters.own.maven_jars import Named
 from dethrone.clusters.own.processes import Starting
 from dethrone.clusters.own.table import Table, Words
+from dethrone.clusters.recipe import name_of
 
 
 class SystemTable(Table, frozen=True, kw_only=True):
-    """``[system]``: ``name`` in reports; ``image``: the one to build hosts on; ``packages``: Debian's, added to it.
+    """``[system]``: ``name`` in reports; ``image``: the one to build hosts on; ``packages``: Debian's, added to it;
+    ``debian``: the release that these are of, and that hosts' image is made of [bookworm].
     ``python``: packages of the Python index, ``name==version``, which nodes find wherever they run.
 
     ``zones``: labels of the zones of n1, n2 …, repeated where there are more nodes. ``version``: of the build that is
@@ -29,8 +31,14 @@ class SystemTable(Table, frozen=True, kw_only=True):
     version: str | None = None
     version_command: Words | None = None
     image: str | None = None
+    debian: str | None = None
     packages: tuple[str, ...] = ()
     python: tuple[str, ...] = ()
+
+    @property
+    def recipe(self) -> str:
+        """The name of the image recipe that this asks for."""
+        return name_of("node", self.packages, self.debian)
 
 
 class NodeTable(Table, frozen=True, kw_only=True):

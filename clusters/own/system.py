@@ -171,7 +171,7 @@ class OwnSystem:
 
     def image(self) -> str:
         """The plain image of nodes, with the packages that are asked for."""
-        return "+".join(("node", *self._description.system.packages))
+        return self._description.system.recipe
 
     def shown(self) -> tuple[str, ...]:
         """See ``dethrone.harness.core.interfaces.OfThisMachine``: what its file names, and whole paths in its

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from dethrone.clusters.recipe import named
 from dethrone.clusters.ssh.code import python_of
 from dethrone.clusters.ssh.hosts import SshHost
 from dethrone.harness.core.errors import MissingCapability
@@ -23,12 +24,12 @@ _PROGRAMS: Mapping[str, Mapping[str, str]] = {"etcd": {"/usr/bin/etcd": "etcd-se
 
 def programs(image: str) -> Mapping[str, str]:
     """The programs that must be on a machine for this recipe, with their packages."""
-    return _PROGRAMS.get(image.partition("+")[0], {})
+    return _PROGRAMS.get(named(image).recipe, {})
 
 
 def ships_code(spec: DeploySpec, host: SshHost) -> bool:
     """Whether the project's code is put on that machine."""
-    return spec.image.partition("+")[0] == NODE_IMAGE and host.target is None
+    return named(spec.image).recipe == NODE_IMAGE and host.target is None
 
 
 def refuse_machines(spec: DeploySpec, machines: Mapping[str, SshHost], facts: Mapping[str, Mapping[str, Any]]) -> None:

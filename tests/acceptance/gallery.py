@@ -62,6 +62,8 @@ SETTINGS = (
     Setting("ratis"),
     Setting("kazoo-election"),
     Setting("kazoo-election", "no-listener", ("--set", "listens=false")),
+    Setting("mysql"),
+    Setting("mysql", "after", ("--set", "consistency=AFTER")),
     Setting("patroni"),
     Setting("patroni", "synchronous", ("--set", "synchronous=true")),
     Setting("patroni", "strict", ("--set", "synchronous=true", "--set", "strict=true")),
@@ -75,6 +77,7 @@ WORKLOADS: Mapping[str, tuple[str, ...]] = {
     "jraft": ("log", "register"),
     "ratis": ("log", "register"),
     "kazoo-election": ("log",),
+    "mysql": ("log", "register"),
     "patroni": ("log", "register"),
 }
 """What the clients of a system serve."""

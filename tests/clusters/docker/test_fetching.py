@@ -1,4 +1,12 @@
-from dethrone.clusters.docker.fetching import BUILD, Source, fetching, matching, parse_sources, pip_environment
+from dethrone.clusters.docker.fetching import (
+    BUILD,
+    Source,
+    fetching,
+    matching,
+    parse_sources,
+    pip_environment,
+    serving,
+)
 
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 
@@ -42,6 +50,17 @@ def test_only_the_suites_of_the_images_release_are_kept():
     assert matching([given, other], "bookworm") == [
         Source(uri="http://mirror.example/debian", suites=("bookworm-updates",), components=("main",))
     ]
+
+
+def test_a_release_that_this_machine_does_not_name_is_fetched_from_where_its_own_is():
+    own = Source(uri="http://mirror.example/debian", suites=("bookworm",), components=("main", "x"), trusted=True)
+    security = Source(uri="http://mirror.example/security", suites=("bookworm-security",), components=("main",))
+    there = Source(uri="http://other.example/debian", suites=("sid",), components=("main",))
+    assert serving([own, security], "sid", "bookworm") == [
+        Source(uri="http://mirror.example/debian", suites=("sid",), components=("main",), trusted=True)
+    ]
+    assert serving([own, security, there], "sid", "bookworm") == [there]
+    assert serving([own], "sid", "") == []
 
 
 def test_pip_is_told_its_index_but_no_path_of_this_machine():

@@ -2,6 +2,7 @@ import msgspec
 import pytest
 
 from dethrone.clusters.docker import image as images
+from dethrone.clusters.docker.base import RELEASE
 from dethrone.clusters.docker.image import Recipe, cached_tag, ensure_image, ingredients_of
 from dethrone.harness.core.errors import ConfigError
 
@@ -14,7 +15,15 @@ def test_recipes_are_named_and_take_debian_packages_of_a_users_system():
     assert ingredients_of("node+redis-server+redis-sentinel").packages == ("redis-server", "redis-sentinel")
 
 
-@pytest.mark.parametrize("recipe", ["", "zookeeper-of-yours", "node+", "node+bad name", "node+$(reboot)"])
+def test_a_recipe_may_name_another_debian():
+    named = ingredients_of("node+mysql-server-core@sid")
+    assert (named.packages, named.debian) == (("mysql-server-core",), "sid")
+    assert ingredients_of("node+mysql-server-core").debian == RELEASE
+
+
+@pytest.mark.parametrize(
+    "recipe", ["", "zookeeper-of-yours", "node+", "node+bad name", "node+$(reboot)", "node@", "node@$(reboot)"]
+)
 def test_an_unknown_recipe_is_refused_with_the_known_ones(recipe):
     with pytest.raises(ConfigError, match="no image recipe"):
         ingredients_of(recipe)
@@ -22,7 +31,13 @@ def test_an_unknown_recipe_is_refused_with_the_known_ones(recipe):
 
 @pytest.mark.parametrize(
     "change",
-    [{"base": "sha256:1"}, {"packages": ("python3", "etcd-server")}, {"script": "x"}, {"architecture": "arm64"}],
+    [
+        {"base": "sha256:1"},
+        {"packages": ("python3", "etcd-server")},
+        {"script": "x"},
+        {"architecture": "arm64"},
+        {"debian": "sid"},
+    ],
 )
 def test_the_tag_changes_with_everything_that_the_image_is_made_from(change):
     assert msgspec.structs.replace(RECIPE, **change).tag != RECIPE.tag

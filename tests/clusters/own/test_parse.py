@@ -48,6 +48,8 @@ def test_an_unknown_word_is_refused_with_its_table_and_the_nearest_known_one(cha
     ("change", "said"),
     [
         (('name = "mine"', 'name = "Mine!"'), "no name of a system"),
+        (('name = "mine"', 'name = "mine"\ndebian = "12 or so"'), "no release of Debian"),
+        (('name = "mine"', 'name = "mine"\ndebian = "sid"\nimage = "mine:1"'), "both image and debian"),
         (('name = "mine"', "name = 3"), "wrong form"),
         (('election_timeout = "1s"', 'election_timeout = "1"'), "not a duration"),
         (('election_timeout = "1s"', 'election_timeout = "0s"'), "longer than nothing"),

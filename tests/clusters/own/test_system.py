@@ -192,6 +192,8 @@ def test_hosts_are_made_of_the_image_and_packages_that_the_file_names():
     of = system(('name = "mine"', 'name = "mine"\nimage = "mine:1"\npackages = ["jq", "curl"]'))
     assert (of.defaults().base, of.image()) == ("mine:1", "node+jq+curl")
     assert (system().defaults().base, system().image()) == (None, "node")
+    of = system(('name = "mine"', 'name = "mine"\ndebian = "sid"\npackages = ["jq"]'))
+    assert (of.defaults().base, of.image()) == (None, "node+jq@sid")
 
 
 # --- the file ---------------------------------------------------------------------------------------------------

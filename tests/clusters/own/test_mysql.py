@@ -1,0 +1,228 @@
+"""MySQL in the gallery: what its two small programs make of what servers say. PyMySQL is a stand-in here."""
+
+from __future__ import annotations
+
+import importlib
+import io
+import json
+import sys
+from types import ModuleType
+
+import pytest
+
+GROUP = "17957851827385585"
+BOTH = (("n1", "ONLINE", "PRIMARY", 1), ("n2", "ONLINE", "SECONDARY", 0))
+ALONE = (("n1", "ONLINE", "PRIMARY", 1),)
+
+
+class FakeError(Exception):
+    """PyMySQL's root of errors."""
+
+
+class Server:
+    """Answers statements with the next of ``answers``: rows, a number of changed rows, or an error; keeps what it was
+    asked."""
+
+    def __init__(self):
+        self.answers, self.asked, self.opened = [], [], 0
+
+    def connect(self, **_how):
+        self.opened += 1
+        if self.opened == 1 and self.answers[:1] == ["refuses"]:
+            self.answers.pop(0)
+            raise FakeError(2003, "refused")
+        return self
+
+    def cursor(self):
+        return self
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_error):
+        return None
+
+    def execute(self, statement, values=()):
+        self.asked.append((statement, *values))
+        answer = self.answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        self._rows = [] if isinstance(answer, int) else list(answer)
+        return answer if isinstance(answer, int) else len(answer)
+
+    def fetchone(self):
+        return self._rows[0] if self._rows else None
+
+    def fetchall(self):
+        return self._rows
+
+
+@pytest.fixture
+def server():
+    return Server()
+
+
+@pytest.fixture
+def programs(monkeypatch, server):
+    """``status`` and ``client``, with a library that knows the one server."""
+    pymysql, constants = ModuleType("pymysql"), ModuleType("pymysql.constants")
+    pymysql.MySQLError, pymysql.connect = FakeError, server.connect
+    constants.CLIENT = ModuleType("CLIENT")
+    constants.CLIENT.FOUND_ROWS = 2
+    monkeypatch.setitem(sys.modules, "pymysql", pymysql)
+    monkeypatch.setitem(sys.modules, "pymysql.constants", constants)
+    names = [f"dethrone.clusters.gallery.mysql.{name}" for name in ("status", "client")]
+    yield [importlib.import_module(name) for name in names]
+    for name in names:
+        sys.modules.pop(name)
+
+
+@pytest.fixture
+def status(programs):
+    return programs[0]
+
+
+@pytest.fixture
+def client(programs):
+    return programs[1].Client({"n1": {"address": "127.0.0.1", "sql": 3306}})
+
+
+# --- what a server is ---------------------------------------------------------------------------------------------
+
+
+def view(number):
+    return [(f"{GROUP}:{number}" if number else "",)]
+
+
+def test_a_server_says_its_role_the_number_of_its_view_and_who_is_primary_in_it(status, server):
+    server.answers = [view(3), BOTH, view(3)]
+    seen = status.Server("127.0.0.1", 3306).seen()
+    assert status.Teller().answer(seen, 0.0) == {"role": "primary", "view": 3, "primary": "n1"}
+
+
+def test_a_view_that_came_while_the_members_were_asked_for_is_no_answer(status, server):
+    server.answers = [view(3), BOTH, view(4)]
+    with pytest.raises(status.UnsettledError):
+        status.Server("127.0.0.1", 3306).seen()
+
+
+def test_a_server_that_is_expelled_is_never_primary_in_the_view_that_expelled_it(status):
+    teller = status.Teller()
+    teller.answer(status.Seen(5, BOTH), 0.0)
+    with pytest.raises(status.UnsettledError):
+        teller.answer(status.Seen(6, BOTH), 0.2)
+    out = status.Seen(6, (("n1", "ERROR", "", 1),))
+    assert teller.answer(out, 0.4) == {"role": "error", "view": 5, "primary": None}
+
+
+def test_a_successor_is_never_primary_in_the_view_before_its_own(status):
+    teller = status.Teller()
+    teller.answer(status.Seen(5, BOTH), 0.0)
+    with pytest.raises(status.UnsettledError):
+        teller.answer(status.Seen(5, ALONE), 0.2)
+    assert teller.answer(status.Seen(6, ALONE), 0.4)["view"] == 6
+
+
+def test_members_that_left_and_came_back_between_two_questions_are_believed_after_a_while(status):
+    teller = status.Teller()
+    teller.answer(status.Seen(5, BOTH), 0.0)
+    for now in (1.0, 2.9):
+        with pytest.raises(status.UnsettledError):
+            teller.answer(status.Seen(7, BOTH), now)
+    assert teller.answer(status.Seen(7, BOTH), 3.0)["view"] == 7
+
+
+def test_a_server_without_a_view_says_nothing_until_it_was_in_one(status):
+    teller, offline = status.Teller(), status.Seen(0, (("n1", "OFFLINE", "", 1),))
+    with pytest.raises(LookupError, match="OFFLINE"):
+        teller.answer(offline, 0.0)
+    teller.answer(status.Seen(5, BOTH), 0.2)
+    assert teller.answer(offline, 0.4) == {"role": "offline", "view": 5, "primary": None}
+
+
+def test_a_view_between_two_primaries_names_none(status):
+    nobody = (("n1", "ONLINE", "SECONDARY", 1),)
+    assert status.Teller().answer(status.Seen(6, nobody), 0.0) == {"role": "secondary", "view": 6, "primary": None}
+
+
+@pytest.fixture
+def said(status, server, monkeypatch, tmp_path):
+    """What the program prints while the server answers like this."""
+
+    def run(*answers, lines):
+        server.answers = list(answers)
+        monkeypatch.setattr(sys, "stdin", io.StringIO("\n" * lines))
+        monkeypatch.setattr(sys, "stdout", out := io.StringIO())
+        status.main("127.0.0.1", "3306", str(tmp_path / "view"))
+        return [json.loads(line) for line in out.getvalue().splitlines()]
+
+    return run
+
+
+def test_the_program_answers_each_line_and_connects_anew_after_an_error(said, server):
+    found = said("refuses", view(3), BOTH, view(3), FakeError("gone"), view(3), BOTH, view(3), lines=4)
+    assert [one.get("role") for one in found] == [None, "primary", None, "primary"]
+    assert server.opened == 3
+
+
+def test_a_server_that_starts_has_the_view_that_it_had_before(said):
+    offline = [("n1", "OFFLINE", "", 1)]
+    assert "no view yet" in said(view(0), offline, view(0), lines=1)[0]["error"]
+    said(view(3), BOTH, view(3), view(4), ALONE, view(4), lines=2)
+    assert said(view(0), offline, view(0), lines=1) == [{"role": "offline", "view": 4, "primary": None}]
+
+
+# --- clients ------------------------------------------------------------------------------------------------------
+
+
+def test_each_operation_is_one_statement_over_a_kept_connection(client, server):
+    server.answers = [1, [(1, '[1, "it\'s"]')], [(1, None)], 1, 1]
+    assert client.append("n1", "k", "it's") is None
+    assert client.read("n1", "k") == [1, "it's"]
+    assert client.get("n1", "k") is None
+    assert client.cas("n1", "k", None, 2) is True
+    assert client.cas("n1", "k", 1, 2) is True
+    assert [values for _, *values in server.asked] == [
+        ["k", '"it\'s"', '"it\'s"'],
+        ["k"],
+        ["k"],
+        ["k", "2"],
+        ["2", "k", "1"],
+    ]
+    assert server.opened == 1
+
+
+@pytest.mark.parametrize("serves", [0, None])
+def test_what_a_server_out_of_its_group_has_is_not_read(client, server, serves):
+    server.answers = [[(serves, "[1]")]] * 2
+    for ask in (client.read, client.get):
+        with pytest.raises(client.not_done, match="out of its group"):
+            ask("n1", "k")
+
+
+def test_a_statement_that_changed_nothing_is_no_claim_about_the_register(client, server):
+    server.answers = [0]
+    with pytest.raises(client.not_done, match="something else"):
+        client.cas("n1", "k", 1, 2)
+
+
+@pytest.mark.parametrize("code", [1062, 1290, 3101])
+def test_what_a_server_refuses_has_certainly_not_happened(client, server, code):
+    server.answers = [FakeError(code, "no")]
+    with pytest.raises(client.not_done):
+        client.put("n1", "k", 7)
+
+
+@pytest.mark.parametrize("error", [FakeError(3100, "hook"), FakeError(2013, "lost"), FakeError(), OSError()])
+def test_every_other_error_is_doubt_and_costs_the_connection(client, server, error):
+    server.answers = [error, 1]
+    with pytest.raises(type(error)):
+        client.put("n1", "k", 7)
+    client.put("n1", "k", 7)
+    assert server.opened == 2
+
+
+def test_what_was_never_sent_is_certain(client, server):
+    server.answers = ["refuses"]
+    with pytest.raises(client.not_done, match="refused"):
+        client.append("n1", "k", 7)
