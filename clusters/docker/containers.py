@@ -80,6 +80,7 @@ def start_box(
                 network_mode=network.name,
                 cap_add=["NET_ADMIN", *(["SYS_ADMIN"] if mounts or groups else [])],
                 **more,
+                **_weighed_alone(client),
                 mem_limit=memory_bytes or MEMORY_BYTES,
                 memswap_limit=memory_bytes or MEMORY_BYTES,  # of memory and swap together: no swap
                 pids_limit=pids or PIDS,
@@ -93,6 +94,14 @@ def start_box(
         identity = str(made["Id"])
         api.start(identity)
     return identity
+
+
+def _weighed_alone(client: docker.DockerClient) -> dict[str, str]:
+    """A container's control group next to those of programs, not below the engine's: processors are shared out among
+    groups, and all containers together would get as much as one process outside. Where systemd keeps the groups, they
+    are its slices, and stay so.
+    """
+    return {"cgroup_parent": "/"} if client.info().get("CgroupDriver") == "cgroupfs" else {}
 
 
 def last_words(client: docker.DockerClient, container: str) -> str:

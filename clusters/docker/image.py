@@ -215,7 +215,11 @@ def cached_tag(client: docker.DockerClient, recipe: str, *, base: str | None = N
 
 
 def _recipe(
-    client: docker.DockerClient, base: str | None, packages: Sequence[str], artifacts: Artifacts, debian: str
+    client: docker.DockerClient,
+    base: str | None,
+    packages: Sequence[str],
+    artifacts: Artifacts = NOTHING,
+    debian: str = RELEASE,
 ) -> Recipe:
     identity = base
     if base is not None:
