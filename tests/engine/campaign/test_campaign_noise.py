@@ -200,12 +200,12 @@ def test_the_first_run_measures_the_machine_for_all_and_a_repeat_for_itself(tmp_
     scales = {}
 
     def measured(options, listener):
-        scales[options.out.name] = (options.time_scale, options.data_in)
         if options.out.name == "seed-7":
             drawn = dry_run(options)
             plan = msgspec.structs.replace(drawn, time_scale=1.5, data_in="memory", calibration={"needed": 1.4})
             options.out.mkdir(parents=True)
             store.write_json(options.out / store.PLAN, plan)
+        scales[options.out.name] = (options.time_scale, options.data_in)
         return came_to(options, "noise" if options.out.name == "seed-8" else "pass")
 
     monkeypatch.setattr(live_seeds, "run", measured)
