@@ -36,6 +36,10 @@ DETACH_LIMIT_S = 3.0
 """How long a network may stay in use after the last container of its run is gone."""
 
 
+CPU_SHARES = 8192
+"""Eight times what a program has by default."""
+
+
 class Box(msgspec.Struct, frozen=True, kw_only=True):
     """One host to be: its node's name and its fixed address."""
 
@@ -80,7 +84,7 @@ def start_box(
                 network_mode=network.name,
                 cap_add=["NET_ADMIN", *(["SYS_ADMIN"] if mounts or groups else [])],
                 **more,
-                **_weighed_alone(client),
+                **_weighed(client),
                 mem_limit=memory_bytes or MEMORY_BYTES,
                 memswap_limit=memory_bytes or MEMORY_BYTES,  # of memory and swap together: no swap
                 pids_limit=pids or PIDS,
@@ -96,12 +100,15 @@ def start_box(
     return identity
 
 
-def _weighed_alone(client: docker.DockerClient) -> dict[str, str]:
-    """A container's control group next to those of programs, not below the engine's: processors are shared out among
-    groups, and all containers together would get as much as one process outside. Where systemd keeps the groups, they
-    are its slices, and stay so.
+def _weighed(client: docker.DockerClient) -> dict[str, Any]:
+    """A container's share of processors that are busy: more than a program's, as its processes compute little and must
+    not wait.
+
+    Processors are shared out among control groups: below the engine's, all containers together get as much as one
+    process outside. Where systemd keeps the groups, they are its slices, and stay so.
     """
-    return {"cgroup_parent": "/"} if client.info().get("CgroupDriver") == "cgroupfs" else {}
+    beside = {"cgroup_parent": "/"} if client.info().get("CgroupDriver") == "cgroupfs" else {}
+    return {"cpu_shares": CPU_SHARES, **beside}
 
 
 def last_words(client: docker.DockerClient, container: str) -> str:
