@@ -2,9 +2,9 @@
 
 Guarantees: a run that is ``unknown`` only because of noise of the hosts, or in trouble next to others, is repeated with
 its seed, ``NOISE_REPEATS`` times at most, and then alone; side by side each run is a process of its own, with networks,
-ports and state of its own; the first one measures the machine for those that follow, one more begins only while
-processors are idle (``IdleCores``), and fewer run at once as soon as noise appears (``Admission``). Out of scope: the
-rows' file (``row_file``).
+ports and state of its own, and its nodes' data in memory; the first one measures the machine for those that follow, one
+more begins only while processors are idle (``IdleCores``), and fewer run at once as soon as noise appears
+(``Admission``). Out of scope: the rows' file (``row_file``).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from dethrone.harness.core import store
+from dethrone.harness.core import registry, store
 from dethrone.harness.core.clock import SECOND
 from dethrone.harness.core.errors import HistoryError
 from dethrone.harness.core.plan import Plan
@@ -28,6 +28,7 @@ from dethrone.harness.engine.campaign.worker_processes import workers
 from dethrone.harness.engine.run.exit_status import EXIT_INTERRUPTED, EXIT_TROUBLE
 from dethrone.harness.engine.run.judgement import RunResult
 from dethrone.harness.engine.run.listener import Listener, Silence
+from dethrone.harness.engine.run.measurement import IN_MEMORY_MAX_NS
 from dethrone.harness.engine.run.options import RunOptions
 from dethrone.harness.engine.run.runner import run
 
@@ -68,6 +69,7 @@ def side_by_side(
     options: RunOptions, seeds: Sequence[int], out: Path, *, jobs: int, say: Callable[[str], None]
 ) -> Iterator[CampaignRow]:
     """Up to ``jobs`` runs at once; rows as they come. KeyboardInterrupt: after all runs were rolled back."""
+    options = _in_memory(options)
     admission = Admission((Attempt(seed) for seed in seeds), most=jobs)
     running: dict[Future[Finished], Attempt] = {}
     cores = IdleCores()
@@ -98,6 +100,17 @@ def side_by_side(
                     yield msgspec.structs.replace(row, at_once=at_once)
 
 
+def _in_memory(options: RunOptions) -> RunOptions:
+    """With the nodes' data in memory, unless the user says where: syncs of other runs on one disk hold up no node then.
+
+    What is too long for that keeps it on disk.
+    """
+    memory = registry.load(registry.BACKENDS, options.backend).traits.memory_dir
+    if options.data_in is not None or not memory or (options.time_limit_ns or 0) > IN_MEMORY_MAX_NS:
+        return options
+    return msgspec.structs.replace(options, data_in="memory")
+
+
 def _as_measured(options: RunOptions, first: Path) -> RunOptions:
     """With the time scale that the first run chose, which was alone then: next to others a run measures these, too."""
     try:
@@ -106,7 +119,7 @@ def _as_measured(options: RunOptions, first: Path) -> RunOptions:
         return options  # it was not drawn yet
     if options.time_scale is not None or "needed" not in plan.calibration:
         return options
-    return msgspec.structs.replace(options, time_scale=plan.time_scale, data_in=plan.data_in)
+    return msgspec.structs.replace(options, time_scale=plan.time_scale)
 
 
 def carry_out(options: RunOptions, one: Attempt, out: Path, *, listener: Listener | None = None) -> Finished:

@@ -202,7 +202,7 @@ def test_the_first_run_measures_the_machine_for_all_and_a_repeat_for_itself(tmp_
     def measured(options, listener):
         if options.out.name == "seed-7":
             drawn = dry_run(options)
-            plan = msgspec.structs.replace(drawn, time_scale=1.5, data_in="memory", calibration={"needed": 1.4})
+            plan = msgspec.structs.replace(drawn, time_scale=1.5, calibration={"needed": 1.4})
             options.out.mkdir(parents=True)
             store.write_json(options.out / store.PLAN, plan)
         scales[options.out.name] = (options.time_scale, options.data_in)
@@ -214,15 +214,15 @@ def test_the_first_run_measures_the_machine_for_all_and_a_repeat_for_itself(tmp_
     options = RunOptions(system="raft", backend="local")
     campaign.run_campaign(options, [7, 8, 9], tmp_path / "c", Silence(), lambda _: None, jobs=2)
     assert scales == {
-        "seed-7": (None, None),
+        "seed-7": (None, "memory"),
         "seed-8": (1.5, "memory"),
-        "seed-8-again": (None, None),
+        "seed-8-again": (None, "memory"),
         "seed-9": (1.5, "memory"),
     }
     scales.clear()
-    given = msgspec.structs.replace(options, time_scale=2.0)
+    given = msgspec.structs.replace(options, time_scale=2.0, data_in="disk")
     campaign.run_campaign(given, [7, 9], tmp_path / "d", Silence(), lambda _: None, jobs=2)
-    assert scales == {"seed-7": (2.0, None), "seed-9": (2.0, None)}
+    assert scales == {"seed-7": (2.0, "disk"), "seed-9": (2.0, "disk")}
 
 
 @pytest.mark.usefixtures("idle")
