@@ -28,7 +28,7 @@ from dethrone.harness.engine.campaign.worker_processes import workers
 from dethrone.harness.engine.run.exit_status import EXIT_INTERRUPTED, EXIT_TROUBLE
 from dethrone.harness.engine.run.judgement import RunResult
 from dethrone.harness.engine.run.listener import Listener, Silence
-from dethrone.harness.engine.run.measurement import IN_MEMORY_MAX_NS
+from dethrone.harness.engine.run.measurement import fits_in_memory
 from dethrone.harness.engine.run.options import RunOptions
 from dethrone.harness.engine.run.runner import run
 
@@ -105,21 +105,21 @@ def _in_memory(options: RunOptions) -> RunOptions:
 
     What is too long for that keeps it on disk.
     """
-    memory = registry.load(registry.BACKENDS, options.backend).traits.memory_dir
-    if options.data_in is not None or not memory or (options.time_limit_ns or 0) > IN_MEMORY_MAX_NS:
+    memory_dir = registry.load(registry.BACKENDS, options.backend).traits.memory_dir
+    if options.data_in is not None or not fits_in_memory(memory_dir, options.time_limit_ns or 0):
         return options
     return msgspec.structs.replace(options, data_in="memory")
 
 
 def _as_measured(options: RunOptions, first: Path) -> RunOptions:
     """With the time scale that the first run chose, which was alone then: next to others a run measures these, too."""
+    if options.time_scale is not None:
+        return options
     try:
         plan = store.read_json(first / store.PLAN, Plan)
     except HistoryError:
         return options  # it was not drawn yet
-    if options.time_scale is not None or "needed" not in plan.calibration:
-        return options
-    return msgspec.structs.replace(options, time_scale=plan.time_scale)
+    return msgspec.structs.replace(options, time_scale=plan.time_scale) if "needed" in plan.calibration else options
 
 
 def carry_out(options: RunOptions, one: Attempt, out: Path, *, listener: Listener | None = None) -> Finished:

@@ -69,8 +69,8 @@ def calibrate(
     promise, memory_dir = drafted.plan.promise, drafted.backend.traits.memory_dir
     figures: dict[str, Any] = {}
     measured = _measured(drafted, measuring, memory_dir if drafted.plan.data_in == "memory" else "")
-    small = drafted.plan.time_limit_ns <= IN_MEMORY_MAX_NS
-    if not data_fixed and memory_dir and small and restless(measured, promise):
+    fits = fits_in_memory(memory_dir, drafted.plan.time_limit_ns)
+    if not data_fixed and fits and restless(measured, promise):
         in_memory = _measured(drafted, measuring, memory_dir, known_restless=True)
         if slowness(in_memory, promise) < slowness(measured, promise):
             progress(f"the nodes' data is kept in memory; on disk: {words(measured.figures())}")
@@ -86,6 +86,11 @@ def calibrate(
         return Calibrated(draft=noted, too_slow=too_slow(factor, figures))
     progress(f"time scale {show_scale(scale)}: {words(figures)}")
     return Calibrated(draft=at_scale(noted, scale))
+
+
+def fits_in_memory(memory_dir: str, time_limit_ns: Ns) -> bool:
+    """Whether a host has memory for data ("" : none), and a run of that length does not fill it."""
+    return bool(memory_dir) and time_limit_ns <= IN_MEMORY_MAX_NS
 
 
 def _refused(drafted: Draft, hosts: Mapping[str, Host]) -> tuple[str, Sequence[Host]]:
