@@ -6,10 +6,9 @@ until it does. Clock skew cuts nothing, but a change of it touches its host. Whi
 ``agent-lost``: from its last sign of life) nothing of a host is certain, and from the moment at which its faults may
 have lapsed (``rules-lost``, ``dead-man``) none of them is, until its next confirmed state.
 
-While the members in force are not, or not everywhere, the plan's voters, and while a fault removes a node or has it
-added (``dethrone.checkers.members``), and while a
-fault has asked the system to hand leadership over and nothing came of it yet (``dethrone.checkers.asked``), no interval
-is settled: no leader is owed then.
+While the members in force are not, or not everywhere, the plan's voters, while a fault removes a node or has it added
+(``dethrone.checkers.members``), and while a fault has asked the system to hand leadership over and nothing came of it
+yet (``dethrone.checkers.asked``), no interval is settled: no leader is owed then.
 
 Guarantees: an interval has one adjacency; integers and bit masks only (voter i is bit i), witness sets computed once a
 distinct adjacency. Out of scope: what a protocol makes of a graph: that is ``dethrone.checkers.liveness_windows`` and

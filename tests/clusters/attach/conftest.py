@@ -16,6 +16,7 @@ import pytest
 from dethrone.clusters.docker.image import ensure_image, ingredients_of
 from dethrone.clusters.systems.etcd import SYSTEM
 from dethrone.harness.core.interfaces import NodeSpec
+from tests.clusters.attach.attached import Attached
 from tests.clusters.engine import engine_client, make_network
 from tests.waiting import until
 
@@ -128,3 +129,13 @@ def theirs(client: docker.DockerClient, without_shell: str) -> Iterator[Theirs]:
     cluster = Theirs(client, without_shell)
     yield cluster
     cluster.close()
+
+
+@pytest.fixture(scope="module")
+def attached(theirs, tmp_path_factory) -> Iterator[Attached]:
+    """A run's hosts next to theirs."""
+    one = Attached(theirs.label, tmp_path_factory.mktemp("state"))
+    try:
+        yield one
+    finally:
+        one.close()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from dethrone.harness.core.errors import ConfigError
@@ -12,15 +10,6 @@ from tests.clusters.attach.attached import Attached
 from tests.waiting import until
 
 pytestmark = pytest.mark.docker
-
-
-@pytest.fixture(scope="module")
-def attached(theirs, tmp_path_factory) -> Iterator[Attached]:
-    one = Attached(theirs.label, tmp_path_factory.mktemp("state"))
-    try:
-        yield one
-    finally:
-        one.close()
 
 
 def test_a_cut_is_made_in_the_targets_own_network_and_proved(attached, theirs, image):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterator
 
 import pytest
 
@@ -11,7 +10,6 @@ from dethrone.clusters.attach.backend import AttachBackend
 from dethrone.clusters.attach.sidecar import list_sidecars
 from dethrone.harness.core.clock import MS, SECOND
 from dethrone.harness.core.hoststate import HEALTHY, ClockSkew, HostState
-from tests.clusters.attach.attached import Attached
 from tests.waiting import until
 
 pytestmark = [
@@ -20,15 +18,6 @@ pytestmark = [
 ]
 
 HOUR = ClockSkew(offset_ns=3600 * SECOND)
-
-
-@pytest.fixture(scope="module")
-def attached(theirs, tmp_path_factory) -> Iterator[Attached]:
-    one = Attached(theirs.label, tmp_path_factory.mktemp("state"))
-    try:
-        yield one
-    finally:
-        one.close()
 
 
 def test_the_clocks_of_a_container_are_skewed_as_its_own_answers_show_and_set_right(attached, theirs):
