@@ -12,7 +12,8 @@ from __future__ import annotations
 import hashlib
 from typing import Any, NamedTuple
 
-from dethrone.harness.engine.exam.exam_tasks import examinable
+from dethrone.harness.core.clock import SECOND
+from dethrone.harness.engine.exam.exam_tasks import examinable, tasks_for
 from tests.acceptance.simulated import OUT, Item, Unfinished, Until, command
 from tests.load_generator import Load
 
@@ -123,12 +124,8 @@ def by_disks_and_links(until: Until) -> tuple[bool, str]:
 
 def planted() -> list[tuple[str, str]]:
     """System and name of each planted bug of a protocol target."""
-    listed = command(["list", "variants"], until=None)["rows"]
-    return [
-        (row["system"], row["variant"])
-        for row in listed
-        if row["system"] in examinable() and not row["variant"].startswith("harmless-")
-    ]
+    tasks = tasks_for(examinable(), strategy="triggered", budget_ns=LONG_BUDGET_S * SECOND)
+    return [(task.system, task.planted.name) for task in tasks]
 
 
 def _exam(system: str, bug: str, words: list[str], place: str, *, until: Until) -> list[dict[str, Any]]:

@@ -14,6 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 BENCHES = (
     "bench_docker",
     "bench_local",
+    "bench_mount",
     "bench_ops",
     "bench_checkers",
     "bench_seen",
