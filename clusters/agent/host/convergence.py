@@ -309,16 +309,16 @@ class HostKeeper:
     def _shape_messages(self, want: Mapping[str, Any]) -> Part:
         """Ask the node; one that does not run, or is frozen, handles no messages, and is asked when it does."""
         part = Part("messages")
-        if not self._node.running:
-            self._messages.forget()
-            return part.end(deferred="no process runs")
-        if want["frozen"]:
+        if self._node.running and want["frozen"]:
             return part.end(deferred="the process is frozen")
         alive = lambda: self._node.running  # noqa: E731
         try:
             return part.end(**self._messages.apply(self._link_socket, want["links"], self._node.incarnation, alive))
         except Refused as refused:
-            return part.end(ok=False, why=f"messages: {refused}")
+            if alive():
+                return part.end(ok=False, why=f"messages: {refused}")
+            self._messages.forget()  # it may have ended as it was asked
+            return part.end(deferred="no process runs")
 
     def _lose_power(self, part: Part, trouble: Mapping[str, Any]) -> None:
         """Once while it is down: what the process had written by its end, and not synced, is lost."""

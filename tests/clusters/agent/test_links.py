@@ -12,11 +12,13 @@ import sys
 import time
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from dethrone.clusters.agent.confirm import converge_all
 from dethrone.harness.core.clock import MS
 from dethrone.harness.core.hoststate import HEALTHY, HostState, LinkQuality
+from dethrone.harness.core.interfaces import Command
 from tests.waiting import until
 
 pytestmark = [pytest.mark.namespaces]
@@ -231,6 +233,22 @@ def test_a_held_message_arrives_when_the_fault_ends(five, hosts):
         assert healed.detail["links"]["counted"]["n1"]["held"] == 2
         run(five["n3"], f"import socket; socket.socket(type=2).sendto(b'end', ('{five['n2'].address}', 7901))")
         assert sink.said() == [2, 3, 4, 0, 1]
+
+
+def test_a_node_that_ends_as_it_is_asked_to_hold_its_messages_handles_none(five, hosts):
+    box = five["n2"]
+    start = box.start()
+    ends = Command(argv=("/bin/sh", "-c", "sleep 0.2; exit 70"))
+    deaf = msgspec.structs.replace(start, command=ends, link_socket=str(box.directory / "links"))
+    peers = {name: other.address for name, other in five.items()}
+    box.host.prepare(deaf, peers, dead_man_ns=0)
+    try:
+        box.host.start_node()
+        evidence = shape(hosts, hold=1)
+        assert evidence.confirmed, evidence.why
+        assert evidence.detail["messages"]["deferred"] == "no process runs"
+    finally:
+        box.host.prepare(start, peers, dead_man_ns=0)
 
 
 def test_what_tcp_sends_again_stays_held_back(five, hosts):
