@@ -35,6 +35,7 @@ from tests.acceptance import (
     own_system,
     real_systems,
     real_systems_jvm,
+    replays,
 )
 from tests.acceptance.simulated import Item, Unfinished, Until, items
 from tests.stored import as_file
@@ -323,6 +324,7 @@ ITEMS: dict[str, Item] = {
     **busy.items(),
     "kill-nine": live(kills),
     **live_exam.items(),
+    **replays.items(),
     "linearizability": linearizability.item,
 }
 

@@ -2,18 +2,14 @@
 
 Drawn schedules, triggers from the nodes' own traces. A bug counts only if a checker named for it fails within the time
 and the same seed on the build without it passes that checker. Next to a load of six, half of it burning CPU and half of
-it syncing, at least nine in ten of these bugs are found again. Of 20 bugs that disks and links alone can show, drawn by
-a hash of their names, at least 18 are found within ten minutes each. Rows are kept in ``runs/accept/exam-docker``,
-``exam-docker-busy`` and ``exam-disks``; what stands there is not run again. Needs Docker.
+it syncing, at least nine in ten of these bugs are found again. Rows are kept in ``runs/accept/exam-docker`` and
+``exam-docker-busy``; what stands there is not run again. Needs Docker.
 """
 
 from __future__ import annotations
 
-import hashlib
 from typing import Any, NamedTuple
 
-from dethrone.harness.core.clock import SECOND
-from dethrone.harness.engine.exam.exam_tasks import examinable, tasks_for
 from tests.acceptance.simulated import OUT, Item, Unfinished, Until, command
 from tests.load_generator import Load
 
@@ -21,10 +17,6 @@ BUDGET_S = 180
 LEAST = 12
 AGAIN_PERCENT_MIN = 90
 """Of the bugs that are found on a quiet machine, how many must be found on a busy one."""
-DISKS_AND_LINKS = "disk,hold,link,powerloss"
-DRAWN, DRAWN_LEAST, LONG_BUDGET_S = 20, 18, 600
-SHOWN_S = 5
-"""CPU time in which simulation must find a bug by these faults alone for it to be drawn."""
 LOAD_LIMIT_S = 14_400.0
 """The longest that one sitting may keep the load."""
 
@@ -86,9 +78,9 @@ def rows_of(sitting: Sitting, place: str, *, until: Until) -> list[dict[str, Any
     return rows
 
 
-def good(row: dict[str, Any], budget_s: int = BUDGET_S) -> bool:
+def good(row: dict[str, Any]) -> bool:
     """Found in time, and not on the build without it."""
-    return bool(row["found"]) and row["base"] == "pass" and row["find_s"] <= budget_s
+    return bool(row["found"]) and row["base"] == "pass" and row["find_s"] <= BUDGET_S
 
 
 def item(until: Until) -> tuple[bool, str]:
@@ -108,44 +100,15 @@ def busy(until: Until) -> tuple[bool, str]:
     return 100 * found >= AGAIN_PERCENT_MIN * before, f"{_text(rows)}; {before} on a quiet machine"
 
 
-def by_disks_and_links(until: Until) -> tuple[bool, str]:
-    """Of 20 planted bugs that disks and links alone show in simulation, at least 18 are found on Docker."""
-    drawn, rows = list[tuple[str, str]](), list[dict[str, Any]]()
-    for system, bug in sorted(planted(), key=lambda one: hashlib.sha256("/".join(one).encode()).digest()):
-        (row,) = _exam(system, bug, ["--budget", f"{SHOWN_S}s"], "exam-disks-sim", until=until)
-        if row["found"]:
-            drawn.append((system, bug))
-        if len(drawn) == DRAWN:
-            break
-    for system, bug in drawn:
-        rows += _exam(system, bug, ["--on", "docker", "--budget", f"{LONG_BUDGET_S}s"], "exam-disks", until=until)
-    return len([row for row in rows if good(row, LONG_BUDGET_S)]) >= DRAWN_LEAST, _text(rows, LONG_BUDGET_S)
-
-
-def planted() -> list[tuple[str, str]]:
-    """System and name of each planted bug of a protocol target."""
-    tasks = tasks_for(examinable(), strategy="triggered", budget_ns=LONG_BUDGET_S * SECOND)
-    return [(task.system, task.planted.name) for task in tasks]
-
-
-def _exam(system: str, bug: str, words: list[str], place: str, *, until: Until) -> list[dict[str, Any]]:
-    one = ["exam", "--system", system, "--bug", bug, "--faults", DISKS_AND_LINKS, *words, "--out", str(OUT / place)]
-    value = command(one, until=until)
-    if value.get("interrupted"):
-        raise Unfinished(f"{system} {bug}: {value.get('trouble')}")
-    rows: list[dict[str, Any]] = value["bugs"]
-    return rows
-
-
-def _text(rows: list[dict[str, Any]], budget_s: int = BUDGET_S) -> str:
-    found = [row for row in rows if good(row, budget_s)]
+def _text(rows: list[dict[str, Any]]) -> str:
+    found = [row for row in rows if good(row)]
     checkers = sorted({row["by"] for row in found})
     lines = [f"{row['system']} {row['bug']} by {row['by']} in {row['find_s']:.0f} s" for row in found]
-    missed = [f"{row['system']} {row['bug']}" for row in rows if not good(row, budget_s)]
-    text = f"{len(found)} of {len(rows)} within {budget_s} s each, by {len(checkers)} checkers: {'; '.join(lines)}"
+    missed = [f"{row['system']} {row['bug']}" for row in rows if not good(row)]
+    text = f"{len(found)} of {len(rows)} within {BUDGET_S} s each, by {len(checkers)} checkers: {'; '.join(lines)}"
     return text + (f"; not: {', '.join(missed)}" if missed else "")
 
 
 def items() -> dict[str, Item]:
     """All, by name."""
-    return {"exam-docker": item, "exam-docker-busy": busy, "exam-disks": by_disks_and_links}
+    return {"exam-docker": item, "exam-docker-busy": busy}

@@ -110,7 +110,7 @@ def measure(system: str, bug: str) -> Shrunken | None:
             continue
         small = shrink(schedule, fails, tries_max=TRIES_MAX)
         lasting = fails.options(small.schedule)
-        text = _written(lasting, drafted.plan.nodes, small.schedule, wanted, bug)
+        text = written(lasting, drafted.plan.nodes, small.schedule, wanted, bug)
         again = parse_scenario(tomllib.loads(text), name="shrunk", where="shrunk").schedule
         done = fails.run(msgspec.structs.replace(again, seed=seed))
         honest = StillFails(msgspec.structs.replace(options, variant=None), wanted).run(small.schedule)
@@ -141,7 +141,8 @@ def _options(system: str, planted: Planted, seed: int) -> RunOptions:
     return options_of(task, seed, variant=planted.name)
 
 
-def _written(options: RunOptions, nodes: Sequence[str], schedule: Schedule, wanted: Sequence[str], bug: str) -> str:
+def written(options: RunOptions, nodes: Sequence[str], schedule: Schedule, wanted: Sequence[str], bug: str) -> str:
+    """The scenario of a schedule that shows this bug to these checkers."""
     scenario = Scenario(
         name="shrunk",
         source=bug,
@@ -153,6 +154,7 @@ def _written(options: RunOptions, nodes: Sequence[str], schedule: Schedule, want
         nodes=len(nodes),
         settings=options.settings,
         workload=options.workload,
+        rate_per_s=options.rate_per_s,
         time_limit_ns=options.time_limit_ns or TIME_LIMIT_NS,
         schedule=schedule,
         expected=Expected(verdict="fail", fails=tuple(wanted)),
