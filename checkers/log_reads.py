@@ -31,7 +31,17 @@ from typing import Any
 from dethrone.checkers.calm_lists import CalmList, calm_lists, others
 from dethrone.checkers.log_operations import Log, Read, collect, index_of
 from dethrone.checkers.phases import Spot, contradictions
-from dethrone.checkers.seen import Anomaly, Seen, SeenChecker, joined, lost_at_last, of_key, place, told
+from dethrone.checkers.seen import (
+    NO_LAST_READ,
+    Anomaly,
+    Seen,
+    SeenChecker,
+    joined,
+    lost_at_last,
+    of_key,
+    place,
+    told,
+)
 from dethrone.checkers.shared_lists import Profile, begins, profiles_of
 from dethrone.harness.core.history import History
 from dethrone.harness.core.operations import NEVER, ModelOptions, Operation, Operations, identity, incomplete
@@ -86,7 +96,7 @@ class LogReads(SeenChecker):
             anomalies=[one for one in anomalies if one.kind not in allowed],
             tolerated=[one for one in anomalies if one.kind in allowed],
             judged=judged,
-            nothing=NOTHING,
+            nothing=NO_LAST_READ if options.stale_reads else NOTHING,
             evidence={
                 "logs": len(logs),
                 "appends": sum(len(log.appends) for log in logs),

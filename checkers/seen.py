@@ -287,6 +287,10 @@ def double(values: Sequence[Any]) -> list[Any]:
     return []
 
 
+NO_LAST_READ = "reads may be old, and none was asked after the last write was over"
+"""Why a run in which only the last reads count shows nothing."""
+
+
 def lost_at_last(
     key: Any, acked: Iterable[tuple[Any, Operation]], finals: Sequence[Seeing], f: str
 ) -> Iterator[Anomaly]:

@@ -25,7 +25,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dethrone.checkers.phases import Spot, contradictions
-from dethrone.checkers.seen import Anomaly, Seen, SeenChecker, double, lost_at_last, of_key, place, told
+from dethrone.checkers.seen import (
+    NO_LAST_READ,
+    Anomaly,
+    Seen,
+    SeenChecker,
+    double,
+    lost_at_last,
+    of_key,
+    place,
+    told,
+)
 from dethrone.harness.core.operations import NEVER, ModelOptions, Operation, Operations, identity
 
 EACH_MAX = 1000
@@ -96,7 +106,7 @@ class SetReads(SeenChecker):
             anomalies=[one for one in anomalies if one.kind not in allowed],
             tolerated=[one for one in anomalies if one.kind in allowed],
             judged=judged,
-            nothing="no read was asked after an acknowledged add",
+            nothing=NO_LAST_READ if options.stale_reads else "no read was asked after an acknowledged add",
             evidence={
                 "sets": len(sets),
                 "elements": sum(len(one.adds) for one in sets),

@@ -30,13 +30,15 @@ from dethrone.harness.engine.replay.shrinker import shrink
 from dethrone.harness.engine.run.judge import load_checkers
 from dethrone.harness.engine.run.planning import draft
 from tests.acceptance import kept
-from tests.acceptance.shrinks import TRIES_MAX, written
+from tests.acceptance.shrinks import written
 from tests.acceptance.simulated import OUT, Item, Until
 
 KEPT = OUT / "exam-disks"
 FAULTS = ("disk", "hold", "link", "powerloss")
 DRAWN, DRAWN_LEAST = 20, 18
 BUDGET_S = 600
+TRIES_MAX = 60
+"""Schedules that shrinking may try: the runs of some targets take seconds."""
 SHOWN_S = 5
 """CPU time in which simulation must find a bug by these faults alone for it to be drawn."""
 
@@ -84,7 +86,7 @@ def shortest(task: Task) -> Case:
     """The shortest schedule that shows the bug of this task in simulation."""
     case = Case(system=task.system, bug=task.planted.name, checkers=task.planted.caught_by)
     found = examine(task, load_checkers(), core_ns=time.process_time_ns)
-    if not found.by:
+    if not found.by or found.spent_ns > task.budget_ns:
         return case
     options = options_of(task, found.seed, variant=case.bug)
     drafted = draft(options, seed=found.seed)

@@ -50,6 +50,15 @@ def test_a_lost_value_is_missing_from_later_reads_however_many_values_they_show(
     assert lost.endswith("shows only 1 values without it; no later read shows it.")
 
 
+@pytest.mark.parametrize(("model", "write"), [(SetReads(), add), (LogReads(), append)])
+def test_where_reads_may_be_old_only_those_after_the_last_write_are_evidence(model, write):
+    ops = [write(1, 0, 1), read([1], 2, 3), write(2, 4, 5)]
+    seen = model.see(operations(ops), STALE)
+    assert not seen.judged
+    assert seen.nothing == "reads may be old, and none was asked after the last write was over"
+    assert model.see(operations([*ops, read([1, 2], 6, 7)]), STALE).judged
+
+
 # --- brute force ------------------------------------------------------------------------------------------------
 
 

@@ -315,7 +315,7 @@ class HostKeeper:
         try:
             return part.end(**self._messages.apply(self._link_socket, want["links"], self._node.incarnation, alive))
         except Refused as refused:
-            if alive():
+            if self._node.running:
                 return part.end(ok=False, why=f"messages: {refused}")
             self._messages.forget()  # it may have ended as it was asked
             return part.end(deferred="no process runs")
