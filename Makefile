@@ -62,7 +62,7 @@ engine: $(STAMP)
 images: engine
 	@$(BIN)/python -m dethrone.clusters.docker.image $(IMAGES)
 
-images-all: IMAGES += etcd-3.5
+images-all: IMAGES += etcd-3.5 etcd-rolling kafka-rolling
 images-all: images
 
 java: $(STAMP)

@@ -5,7 +5,7 @@
     node+mysql-server-core@sid
 
 Guarantees: pure; a name that says nothing else is a recipe's. Out of scope: whether there is such a recipe
-(``dethrone.clusters.docker.image``).
+(``dethrone.clusters.docker.recipe_files``).
 """
 
 from __future__ import annotations
@@ -14,6 +14,10 @@ import re
 from collections.abc import Sequence
 
 import msgspec
+
+RELEASE = "bookworm"
+"""The Debian release of images made here, unless another one is asked for: it carries etcd 3.4 and a Python that can
+run a node."""
 
 _DEBIAN = re.compile(r"[a-z]{2,20}")
 _PACKAGE = re.compile(r"[a-z0-9][a-z0-9+.-]+")

@@ -23,10 +23,11 @@ from dethrone.clusters.docker import client as engine
 from dethrone.clusters.docker import doctor
 from dethrone.clusters.docker.client import connect
 from dethrone.clusters.docker.containers import Box, list_owned, remove_run, start_box
-from dethrone.clusters.docker.image import ensure_image, ingredients_of
+from dethrone.clusters.docker.image import ensure_image
 from dethrone.clusters.docker.labels import MEMORY
 from dethrone.clusters.docker.meeting import AGENT, meet
 from dethrone.clusters.docker.network import create_network
+from dethrone.clusters.docker.recipe_files import ingredients_of
 from dethrone.clusters.docker.ship import ship
 from dethrone.harness.core.clock import Ns
 from dethrone.harness.core.errors import ClusterError

@@ -25,11 +25,8 @@ from dethrone.clusters.docker.client import ENGINE_ERRORS, explained
 from dethrone.clusters.docker.fetching import Fetching
 from dethrone.clusters.docker.labels import OWNER
 from dethrone.clusters.docker.state import Progress
+from dethrone.clusters.recipe import RELEASE
 from dethrone.harness.core.errors import ClusterError, ConfigError, HarnessError, MissingCapability
-
-RELEASE = "bookworm"
-"""The Debian release of images made here, unless another one is asked for: it carries etcd 3.4 and a Python that can
-run a node."""
 
 PUBLISHED = "debian:{}-slim"
 PUBLISHED_DIGEST = "sha256:96e378d7e6531ac9a15ad505478fcc2e69f371b10f5cdf87857c4b8188404716"

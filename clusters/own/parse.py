@@ -34,9 +34,10 @@ from dethrone.clusters.own.spec import (
 from dethrone.clusters.own.sums import check_sum
 from dethrone.clusters.own.table import placed, read_table, split
 from dethrone.clusters.own.trace import EVENTS
-from dethrone.clusters.own.versions import KNOB, first_of, split_up
+from dethrone.clusters.own.versions import first_of, split_up
 from dethrone.clusters.own.words import check_words
 from dethrone.clusters.recipe import is_release
+from dethrone.clusters.systems.rolling import KNOB
 from dethrone.harness.core.clock import MS, Ns
 from dethrone.harness.core.duration import parse_duration
 from dethrone.harness.core.errors import ConfigError

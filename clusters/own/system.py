@@ -33,9 +33,8 @@ from dethrone.clusters.own.table import split
 from dethrone.clusters.own.trace import event_of, read_lines
 from dethrone.clusters.own.unpacking import brought, contents_of, programs_of, unpacked, unpacking
 from dethrone.clusters.own.version import version_of
-from dethrone.clusters.own.versions import KNOB
-from dethrone.clusters.own.versions import chosen as chosen_version
 from dethrone.clusters.own.words import fill
+from dethrone.clusters.systems import rolling
 from dethrone.clusters.systems.target import check_voters
 from dethrone.harness.core import registry
 from dethrone.harness.core.clock import SECOND, Ns
@@ -102,7 +101,7 @@ class OwnSystem:
                 raise registry.unknown_name(f"knob of {self.name}:", name, known)
         chosen = {**known, **settings}
         if self.versions():
-            chosen[KNOB] = chosen_version(chosen[KNOB], self.versions())
+            chosen[rolling.KNOB] = rolling.chosen(chosen[rolling.KNOB], self.versions())
         told = self._description
         asking: tuple[Carrying, ...] = (told.probe, *told.ops.values(), *told.membership.all.values())
         check_values(asking, chosen, where=f"the knobs of {self.name}")
@@ -149,7 +148,7 @@ class OwnSystem:
 
     def begins_with(self, knobs: Mapping[str, str]) -> str:
         """See ``dethrone.harness.core.interfaces.Upgradable``."""
-        return knobs[KNOB] if self.versions() else ""
+        return knobs[rolling.KNOB] if self.versions() else ""
 
     def commands(self, node: NodeSpec) -> Mapping[str, Command]:
         """See ``dethrone.harness.core.interfaces.Upgradable``."""

@@ -20,13 +20,11 @@ from typing import Any
 
 from dethrone.clusters.own.maven_jars import Named
 from dethrone.clusters.own.table import Table, Words, placed, read_table
+from dethrone.clusters.systems.rolling import KNOB, NEWEST, OLDEST
 from dethrone.harness.core.errors import ConfigError
 from dethrone.harness.core.registry import unknown_name
 
 WORD = "{version}"
-KNOB = "version"
-"""The knob that says with which one nodes begin; also ``oldest`` and ``newest``."""
-OLDEST, NEWEST = "oldest", "newest"
 VERSIONS_MAX = 8
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_-]|\.(?=[A-Za-z0-9])){0,40}")
 _OF_NODE = ("env", "files", "texts", "go", "maven", "java")
@@ -87,15 +85,6 @@ def split_up(tables: Mapping[str, Any], *, path: str) -> dict[str, tuple[str, di
 def first_of(tables: Mapping[str, Any], names: tuple[str, ...]) -> str:
     """The version with which nodes begin unless the knob says otherwise: that of ``[system]``, else the newest."""
     return str(tables["system"].get("version", names[-1]))
-
-
-def chosen(word: str, names: tuple[str, ...]) -> str:
-    """The version that the knob means. ConfigError."""
-    if word in {OLDEST, NEWEST}:
-        return names[0] if word == OLDEST else names[-1]
-    if word not in names:
-        raise unknown_name("version", word, (*names, OLDEST, NEWEST))
-    return word
 
 
 def _merged(tables: Mapping[str, Any], name: str, table: VersionTable) -> dict[str, Any]:

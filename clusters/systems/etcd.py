@@ -51,10 +51,7 @@ from dethrone.harness.core.interfaces import (
 from dethrone.harness.core.promise import UNTIMED, NotPromised, Promise, noise_limit_ns
 
 BINARY = "/usr/bin/etcd"
-"""Of Debian's package."""
-
-OWN_BINARY = f"{BIN}/etcd"
-"""Of the other releases."""
+"""Of Debian's package; the program of another release is called like its recipe."""
 
 CLIENT_PORT = 2379
 PEER_PORT = 2380
@@ -237,7 +234,7 @@ class EtcdSystem(Released):
         return Promise(
             system=self.name,
             profile=profile,
-            source=f"etcd {_numbers(self.release)} documentation: guarantees, failures, tuning "
+            source=f"etcd {self.documented()} documentation: guarantees, failures, tuning "
             f"(election timeout {show_duration(election)})",
             election_timeout_ns=2 * election,  # drawn from [1, 2) times the setting
             noise_max_ns=noise_limit_ns(2 * election),
@@ -255,6 +252,10 @@ class EtcdSystem(Released):
             linearizable_reads=True,
             pre_vote=pre_vote,
         )
+
+    def documented(self) -> str:
+        """The release whose documentation promises it."""
+        return ".".join(map(str, self.release))
 
     def fault_support(self, kind: str) -> Available:
         """All kinds, but for ``drift`` a static Go program is needed, which Debian's package is not."""
@@ -316,10 +317,6 @@ def _incarnation(arguments: list[str]) -> int | None:
     return None
 
 
-def _numbers(release: tuple[int, int]) -> str:
-    return ".".join(map(str, release))
-
-
 def _exempt(*, pre_vote: bool) -> dict[str, NotPromised]:
     out = not_observable(_NO_TRACE, "one-vote-per-term", "leader-has-majority", "members-only", "vote-is-durable")
     out |= not_observable(_NO_LOG, "leader-completeness", "log-matching")
@@ -336,7 +333,7 @@ class Etcd35System(EtcdSystem):
     name = "etcd-3.5"
     release = (3, 5)
     recipe = "etcd-3.5"
-    binary = OWN_BINARY
+    binary = f"{BIN}/etcd-3.5"
 
 
 class Etcd37System(EtcdSystem):
@@ -345,7 +342,7 @@ class Etcd37System(EtcdSystem):
     name = "etcd-3.7"
     release = (3, 7)
     recipe = "etcd-3.7"
-    binary = OWN_BINARY
+    binary = f"{BIN}/etcd-3.7"
 
 
 SYSTEM = EtcdSystem()

@@ -62,9 +62,10 @@ class _Status(msgspec.Struct, frozen=True, gc=False):
     leader: int
     vote: int
     high_watermark: int
+    version: str = ""
 
 
-_STATUS = msgspec.json.Decoder(_Status)
+STATUS = msgspec.json.Decoder(_Status)
 
 _LOG4J = """rootLogger.level = info
 rootLogger.appenderRef.stdout.ref = out
@@ -82,11 +83,12 @@ class KafkaSystem(jvm.JvmSystem):
     served = frozenset({"append", "read"})
     channels = ("observed", "ops", "commit", "atomic", "voted_for")
 
-    def __init__(self, *, name: str, release: str, recipe: str, pre_vote: bool) -> None:
+    def __init__(self, *, name: str, release: str, recipe: str, pre_vote: bool, metadata: tuple[str, ...] = ()) -> None:
         self.name = name
         self._release = release
         self.recipe = recipe
         self._pre_vote = pre_vote
+        self._metadata = metadata
 
     def known_knobs(self) -> Mapping[str, Knob]:
         """Timers."""
@@ -120,13 +122,19 @@ class KafkaSystem(jvm.JvmSystem):
 
     def command(self, node: NodeSpec) -> Command:
         """Formatted at its first start, then a restart."""
-        arguments = (CLUSTER_ID, f"{node.data_dir}/kafka", f"{node.run_dir}/kafka.properties", _roles(node))
+        arguments = (
+            CLUSTER_ID,
+            f"{node.data_dir}/kafka",
+            f"{node.run_dir}/kafka.properties",
+            _roles(node),
+            *self._metadata,
+        )
         options = (f"-Dlog4j2.configurationFile={node.run_dir}/log4j2.properties",)
-        return jvm.command(node, "KafkaNode", arguments, heap_mb=HEAP_MB, options=options)
+        return jvm.command(node, "KafkaNode", arguments, recipe=self.recipe, heap_mb=HEAP_MB, options=options)
 
     def reading(self, node: NodeSpec, body: bytes) -> Reading | None:
         """What Kafka publishes of its Raft; None while it publishes nothing yet."""
-        found = jvm.status_of(_STATUS, body)
+        found = jvm.status_of(STATUS, body)
         if found is None:
             return None
         names = broker_ids(node.members)

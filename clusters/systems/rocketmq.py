@@ -126,7 +126,7 @@ class RocketmqSystem(jvm.JvmSystem):
         opens = [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _OPENS]
         options = (*opens, f"-Duser.home={node.data_dir}", "-Dorg.slf4j.simpleLogger.showDateTime=true")
         arguments = (GROUP, node.name, peers, f"{node.data_dir}/dledger", *settings)
-        return jvm.command(node, "DLedgerNode", arguments, heap_mb=HEAP_MB, options=options)
+        return jvm.command(node, "DLedgerNode", arguments, recipe=self.recipe, heap_mb=HEAP_MB, options=options)
 
     def reading(self, node: NodeSpec, body: bytes) -> Reading | None:
         """The member's state. Positions count from 1; an empty log ends at (0, 0)."""

@@ -134,6 +134,7 @@ class ZooKeeperSystem(jvm.JvmSystem):
             node,
             "ZooKeeperNode",
             (_configuration(node),),
+            recipe=self.recipe,
             heap_mb=HEAP_MB,
             options=(
                 f"-Dzookeeper.fastleader.maxNotificationInterval={node.knobs['max_notification_interval_ms']}",

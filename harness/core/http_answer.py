@@ -41,11 +41,12 @@ class AnswerReader:
     """Feed it until it returns an answer, once; ``end`` when the other end closes the connection.
 
     ``until_close``: also take an answer without a length, which ends with its connection. Such an answer may be cut
-    off without a trace.
+    off without a trace. ``followed``: more was asked for, so the beginning of the next answer may follow: ``rest``.
     """
 
-    def __init__(self, *, body_max: int, until_close: bool) -> None:
+    def __init__(self, *, body_max: int, until_close: bool, followed: bool = False) -> None:
         self._body_max = body_max
+        self._followed = followed
         self._may_close = until_close
         self._unread = bytearray()
         self._seen = 0
@@ -77,11 +78,16 @@ class AnswerReader:
                 self._until_close()
                 return None
             if isinstance(done, Answer):
-                if self._unread:
+                if self._unread and not self._followed:
                     raise ValueError("bytes follow the end of the answer")
                 return done
             if not done:
                 return None
+
+    @property
+    def rest(self) -> bytes:
+        """What came after the answer."""
+        return bytes(self._unread)
 
     def end(self) -> Answer:
         """The other end closed: the answer, if that is its end. ValueError: it was not whole."""

@@ -15,6 +15,7 @@ from dethrone.harness.core.plausible import wrong_counts, wrong_members, wrong_t
 from dethrone.harness.core.promise import Promise
 from dethrone.harness.core.schedule import SCALE_LEAST, SCALE_MOST, Schedule
 from dethrone.harness.core.secrets import hidden
+from dethrone.harness.core.version_limits import VersionLimits
 
 SCHEMA = 1
 
@@ -63,6 +64,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     all nodes begin."""
     versions: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
     """Those between which nodes can change, from the oldest to the newest; absent: there is one only."""
+    version_limits: VersionLimits | msgspec.UnsetType = msgspec.UNSET
+    """Which of them may run side by side; absent: all."""
     tags: Mapping[str, str] = {}
     """What the user wants to find this run by (``commit``), as words; of no meaning to the run."""
     backend_settings: Mapping[str, str] = {}

@@ -8,7 +8,7 @@ why. Out of scope: what shows that a node runs as its new version (``dethrone.ha
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -21,6 +21,7 @@ from dethrone.harness.core.quorum import minority
 from dethrone.harness.core.registry import unknown_name
 from dethrone.harness.core.rng import Rng
 from dethrone.harness.core.schedule import PlannedFault
+from dethrone.harness.core.version_limits import VersionLimits
 from dethrone.nemesis import selectors
 from dethrone.nemesis.faults.kill import KILLED
 from dethrone.nemesis.faults.kind import FaultKind
@@ -46,10 +47,14 @@ class VersionChange(FaultKind, frozen=True, kw_only=True):
                 next_step='write it in quotes: params = { to = "2.15.2" }',
             )
 
-    def possible(self, versions: tuple[str, ...], *, begins_with: str) -> Available:
+    def possible(self, versions: tuple[str, ...], *, begins_with: str, limits: VersionLimits) -> Available:
         """See ``dethrone.harness.core.interfaces.Changing``."""
-        if self._beyond(begins_with, versions):
+        ahead = self._beyond(begins_with, versions)
+        whys = [limits.refused(versions, {"": begins_with}, to) for to in ahead]
+        if "" in whys:
             return Yes()
+        if whys:
+            return No(whys[0], f"remove {self.kind} from --faults, or add a fault that changes versions the other way")
         newest = self.ahead > 0
         return No(
             f"its nodes begin with {begins_with}, the {'newest' if newest else 'oldest'} of its versions",
@@ -73,9 +78,10 @@ class VersionChange(FaultKind, frozen=True, kw_only=True):
     ) -> tuple[tuple[str, ...], Mapping[str, Any]] | str:
         """The victims that change, and to which version ``to`` all of them go; or why none does."""
         selector, wanted = selectors.parse(fault.victims), fault.params.get("to")
-        movable = [node for node in view.nodes if self._goes(view, node, wanted)]
+        movable = [node for node in view.nodes if self._ways(view, node, wanted)]
         if not movable:
-            return f"no node has a version to {self.kind} to" if wanted is None else f"no node can go to {wanted}"
+            why = f"no node has a version to {self.kind} to" if wanted is None else f"no node can go to {wanted}"
+            return _with_reason(why, self._refusal(view, view.nodes, wanted))
         if selector.kind in BY_CHANCE:
             selector = msgspec.structs.replace(selector, count=min(selector.count, len(movable)))
             voters = tuple(node for node in view.voters or view.nodes if node in movable)
@@ -85,11 +91,12 @@ class VersionChange(FaultKind, frozen=True, kw_only=True):
             return chosen
         victims = tuple(node for node in chosen if node in movable)
         if not victims:
-            return f"{', '.join(chosen)}: nothing to {self.kind} to from {view.version_of.get(chosen[0], 'no version')}"
+            why = f"{', '.join(chosen)}: nothing to {self.kind} to from {view.version_of.get(chosen[0], 'no version')}"
+            return _with_reason(why, self._refusal(view, chosen, wanted))
         if wanted is None:
             furthest = max(victims, key=lambda node: -self.ahead * view.versions.index(view.version_of[node]))
-            wanted = self._beyond(view.version_of[furthest], view.versions)[0]
-            victims = tuple(node for node in victims if self._goes(view, node, wanted))
+            wanted = self._ways(view, furthest)[0]
+            victims = tuple(node for node in victims if self._ways(view, node, wanted))
         return victims, {**fault.params, "to": wanted}
 
     def apply(
@@ -98,9 +105,19 @@ class VersionChange(FaultKind, frozen=True, kw_only=True):
         """``state`` with the victims down, and another version the next time that they start."""
         return with_more(state, dict.fromkeys(victims, HostState(down="SIGTERM", version=params["to"])))
 
-    def _goes(self, view: ClusterView, node: str, wanted: str | None) -> bool:
-        beyond = self._beyond(view.version_of.get(node, ""), view.versions)
-        return bool(beyond) if wanted is None else wanted in beyond
+    def _ways(self, view: ClusterView, node: str, wanted: str | None = None) -> tuple[str, ...]:
+        """The versions that the node may become now, the nearest first; only ``wanted``, if it is named."""
+        return tuple(to for to, why in self._tried(view, node, wanted) if not why)
+
+    def _refusal(self, view: ClusterView, nodes: Sequence[str], wanted: str | None) -> str:
+        """Why the system does not let the first of them go; "": no version lies ahead."""
+        return next((why for node in nodes for _, why in self._tried(view, node, wanted) if why), "")
+
+    def _tried(self, view: ClusterView, node: str, wanted: str | None) -> list[tuple[str, str]]:
+        """The versions that lie ahead of the node, and why it cannot become each; "": it can."""
+        ahead = self._beyond(view.version_of.get(node, ""), view.versions)
+        limits = view.version_limits
+        return [(to, limits.refused(view.versions, view.version_of, to)) for to in ahead if wanted in {None, to}]
 
     def _beyond(self, version: str, versions: tuple[str, ...]) -> tuple[str, ...]:
         """The versions that lie ahead of this one, the nearest first."""
@@ -108,6 +125,10 @@ class VersionChange(FaultKind, frozen=True, kw_only=True):
             return ()
         row = versions[:: self.ahead]
         return row[row.index(version) + 1 :]
+
+
+def _with_reason(why: str, refusal: str) -> str:
+    return f"{why}: {refusal}" if refusal else why
 
 
 def _traits(kind: str) -> FaultTraits:

@@ -9,7 +9,8 @@ from dethrone.harness.core.history_files import read_history
 from tests.command import told
 
 pytestmark = [pytest.mark.docker, pytest.mark.system]
-UNSAFE = Path(__file__).parent.parent / "systems_unsafe"
+HERE = Path(__file__).parent
+UNSAFE = HERE.parent / "systems_unsafe"
 
 
 def run(tmp_path, state, *words, **environment):
@@ -81,3 +82,37 @@ def test_the_clocks_of_a_static_go_binary_are_skewed_without_harm(tmp_path, stat
     found = [event for event in read_history(tmp_path / "run" / "history").events if isinstance(event, FaultEvent)]
     outcomes = {event.outcome for event in found if event.kind == "clock"}
     assert outcomes == {"installed", "healed"}
+
+
+@pytest.mark.nightly("two minutes and an image of its own; CI upgrades a system of a few lines")
+def test_etcd_is_upgraded_release_by_release_while_leaders_are_lost_and_loses_nothing(tmp_path, state):
+    schedule = ("--set", "snapshot_count=50", "--schedule", str(HERE / "etcd_every_release.toml"))
+    result, _ = run(tmp_path, state, "etcd-rolling", "--nodes", "3", *schedule, "--time-limit", "100s", "--seed", "1")
+    assert result["trouble"] == []
+    assert result["verdict"] != "fail"
+    assert result["checkers"]["acknowledged-survives"]["verdict"] == "pass"
+    changes = [one for one in faults(tmp_path) if one.kind == "upgrade" and one.phase == "end"]
+    assert [(one.outcome, *one.victims, *reported(one)) for one in changes] == [
+        ("healed", node, release) for release in ("3.5", "3.6", "3.7") for node in ("n1", "n2", "n3")
+    ]
+
+
+@pytest.mark.nightly("a minute and an image of its own")
+def test_etcd_3_7_does_not_start_over_a_log_of_3_5_of_which_3_6_took_no_snapshot(tmp_path, state):
+    schedule = ("--set", "version=3.5", "--schedule", str(HERE / "etcd_young_log.toml"))
+    result, _ = run(tmp_path, state, "etcd-rolling", "--nodes", "3", *schedule, "--time-limit", "40s", "--seed", "1")
+    assert result["trouble"] == []
+    assert result["checkers"]["crash"]["verdict"] == "fail"
+    *before, last = [one for one in faults(tmp_path) if one.kind == "upgrade" and one.phase == "end"]
+    assert [(one.outcome, *reported(one)) for one in before] == [("healed", "3.6")] * 3
+    assert (last.outcome, *last.victims) == ("indeterminate", "n1")
+    assert "its process ended before it could say whether it is version 3.7" in last.why
+
+
+def faults(tmp_path):
+    return read_history(tmp_path / "run" / "history").of(FaultEvent)
+
+
+def reported(change):
+    """Which release the node said it is."""
+    return [one["version"] for one in change.evidence["versions"].values()]

@@ -61,3 +61,13 @@ def test_dledger_whose_disks_keep_nothing_does_not_pass(tmp_path, state):
     assert result["verdict"] == "fail"
     failing = {name for name, verdict in verdicts(result).items() if verdict == "fail"}
     assert failing & {"acknowledged-survives", "term-never-decreases", "one-leader-per-term"}
+
+
+@pytest.mark.nightly("a minute and a half, and an image of its own; CI upgrades a system of a few lines")
+def test_kafka_is_upgraded_node_by_node_while_leaders_are_lost_and_loses_nothing(tmp_path, state):
+    result = run(tmp_path, state, "kafka-rolling", *KAFKA_QUICK, "--scenario", "rolling-upgrade", "--seed", "1")
+    assert result["trouble"] == []
+    assert "fail" not in verdicts(result).values()
+    assert verdicts(result)["acknowledged-survives"] == "pass"
+    said = {(one["node"], one["version"], one["reported"]) for one in result["versions"]}
+    assert said == {(node, version, version) for node in ("n1", "n2", "n3") for version in ("3.9", "4.1")}

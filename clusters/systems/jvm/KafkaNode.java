@@ -1,14 +1,18 @@
 import java.lang.management.ManagementFactory;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
 import javax.management.JMException;
 import javax.management.MBeanServer;
 import javax.management.ObjectName;
+import org.apache.kafka.common.utils.AppInfoParser;
 
 /**
  * A Kafka node as shipped, formatted at its first start, with its Raft status told beside it.
  *
- * Arguments: address, status port, clock socket, cluster id, log directory, properties file, roles. A broker's first
+ * Arguments: address, status port, clock socket, cluster id, log directory, properties file, roles, and the release
+ * whose metadata the storage is formatted for, if it is not this one. A broker's first
  * incarnation tells nothing before it serves, so that a run does not begin before that. The status is what Kafka
  * publishes as metrics (kafka.server:type=raft-metrics). They are read one after another; the epoch is read first and
  * last, and only what lies between two equal epochs is told, so that role, leader and vote belong to that epoch.
@@ -31,8 +35,11 @@ public final class KafkaNode {
         Beside.clocks(arguments[2]);
         Beside.tell(address, port, () -> status(name, broker));
         if (!Files.exists(Path.of(arguments[4], "meta.properties"))) {
-            String[] words = {"format", "--cluster-id", arguments[3], "--config", properties};
-            int code = kafka.tools.StorageTool.execute(words, System.out);
+            List<String> words = new ArrayList<>(List.of("format", "--cluster-id", arguments[3], "--config", properties));
+            if (arguments.length > 7) {
+                words.addAll(List.of("--release-version", arguments[7]));
+            }
+            int code = kafka.tools.StorageTool.execute(words.toArray(new String[0]), System.out);
             if (code != 0) {
                 throw new IllegalStateException("the storage could not be formatted: " + code);
             }
@@ -55,7 +62,8 @@ public final class KafkaNode {
                 long highWatermark = number(beans, name, "high-watermark");
                 if (number(beans, name, "current-epoch") == epoch) {
                     return Beside.object("\"state\":" + Beside.quoted(state) + ",\"epoch\":" + epoch + ",\"leader\":"
-                        + leader + ",\"vote\":" + vote + ",\"high_watermark\":" + highWatermark);
+                        + leader + ",\"vote\":" + vote + ",\"high_watermark\":" + highWatermark + ",\"version\":"
+                        + Beside.quoted(AppInfoParser.getVersion()));
                 }
             }
             return "";

@@ -18,6 +18,7 @@ import msgspec
 
 from dethrone.clusters.docker.artifacts import COMPILER, COMPILER_FLAGS
 from dethrone.clusters.docker.labels import JARS
+from dethrone.clusters.docker.recipe_files import ingredients_of
 from dethrone.clusters.systems.released import Released
 from dethrone.harness.core.interfaces import CLOCK_SOCKET, Command, NodeSpec, StatusCall
 
@@ -28,13 +29,11 @@ STATUS_PORT = 7002
 
 _QUESTION = b"status"
 _COMPILE = " ".join(("-jar", f"{JARS}/{COMPILER.file_name}", *COMPILER_FLAGS))
-_LIBRARY = f"{JARS}/*"
 
 _START = f"""set -e
-sources=$1 classes=$2; shift 2
+sources=$1 classes=$2 jars=$3; shift 3
 if [ ! -d "$classes" ]; then
   rm -rf "$classes.new"
-  jars=$(printf '%s:' {JARS}/*.jar)
   java -XX:TieredStopAtLevel=1 {_COMPILE} -cp "$jars" -d "$classes.new" "$sources"/*.java
   mv "$classes.new" "$classes"
 fi
@@ -51,11 +50,16 @@ def sources(node: NodeSpec, *classes: str) -> dict[str, bytes]:
     return {f"{node.run_dir}/java/{name}.java": (here / f"{name}.java").read_bytes() for name in (*classes, "Beside")}
 
 
+def jars_of(recipe: str) -> str:
+    """The jars of this recipe as a class path, in an image that may have others besides."""
+    return ":".join(f"{JARS}/{jar.file_name}" for jar in ingredients_of(recipe).artifacts.jars)
+
+
 def command(
-    node: NodeSpec, main: str, arguments: Sequence[str], *, heap_mb: int, options: Sequence[str] = ()
+    node: NodeSpec, main: str, arguments: Sequence[str], *, recipe: str, heap_mb: int, options: Sequence[str] = ()
 ) -> Command:
-    """Start ``main`` with address, status port and clock socket before ``arguments``."""
-    classes = f"{node.run_dir}/classes"
+    """Start ``main`` on the jars of ``recipe``, with address, status port and clock socket before ``arguments``."""
+    classes, jars = f"{node.run_dir}/classes-{recipe}", jars_of(recipe)
     java = (
         f"-Xmx{heap_mb}m",
         *_LEAN,
@@ -63,14 +67,14 @@ def command(
         "-Ddethrone.incarnation={incarnation}",
         *options,
         "-cp",
-        f"{classes}:{_LIBRARY}",
+        f"{classes}:{jars}",
         main,
         node.address,
         str(STATUS_PORT),
         f"{node.run_dir}/{CLOCK_SOCKET}",
         *arguments,
     )
-    return Command(argv=("/bin/sh", "-c", _START, "sh", f"{node.run_dir}/java", classes, *java))
+    return Command(argv=("/bin/sh", "-c", _START, "sh", f"{node.run_dir}/java", classes, jars, *java))
 
 
 class JvmSystem(Released):

@@ -18,6 +18,7 @@ from dethrone.harness.core.interfaces.faults import FaultTraits, Who
 from dethrone.harness.core.promise import Promise
 from dethrone.harness.core.rng import Rng
 from dethrone.harness.core.schedule import OnEvent, PlannedFault, Schedule
+from dethrone.harness.core.version_limits import VersionLimits
 
 
 class Occurrence(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,6 +49,7 @@ class ClusterView(msgspec.Struct, frozen=True, kw_only=True):
     so far → whom they hit. ``voters``: who counts for quorums and may follow, in the order of ``nodes``; empty: all.
     ``zones``: node → its zone, where nodes have zones. ``versions``: those at hand, from the oldest to the newest, and
     ``version_of``: node → the one as which its process was started last; both empty where there is one only.
+    ``version_limits``: which of them may run side by side.
     """
 
     nodes: tuple[str, ...]
@@ -61,6 +63,7 @@ class ClusterView(msgspec.Struct, frozen=True, kw_only=True):
     zones: Mapping[str, str] = {}
     versions: tuple[str, ...] = ()
     version_of: Mapping[str, str] = {}
+    version_limits: VersionLimits = VersionLimits()
 
 
 class Fault(Protocol):
@@ -107,7 +110,7 @@ class Obliging(Protocol):
 class Changing(Protocol):
     """A kind that changes the version of a node."""
 
-    def possible(self, versions: tuple[str, ...], *, begins_with: str) -> Available:
+    def possible(self, versions: tuple[str, ...], *, begins_with: str, limits: VersionLimits) -> Available:
         """Whether a run whose nodes begin with this version can have it before any other change of a version."""
 
     def check_versions(self, fault: PlannedFault, versions: tuple[str, ...]) -> None:

@@ -15,6 +15,7 @@ import msgspec
 from dethrone.harness.core.clock import Ns
 from dethrone.harness.core.interfaces.availability import Available
 from dethrone.harness.core.promise import NOISE_MAX_NS, Promise
+from dethrone.harness.core.version_limits import VersionLimits
 
 
 class Places(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,12 +74,15 @@ class StatusCall(msgspec.Struct, frozen=True, kw_only=True):
     """How to ask a node for its status without blocking: bytes to a TCP port, and how the answer is framed.
 
     ``framing``: ``u32`` (4-byte big-endian length, then that many bytes) or ``http`` (one HTTP/1.1 response;
-    the reading gets its body, any status but 200 is silence). Connections are kept open and reused.
+    the reading gets its body, any status but 200 is silence). Connections are kept open and reused. ``answers``: how
+    many responses ``request`` asks for, one after another (``http`` only); the reading gets their bodies with a zero
+    byte between them.
     """
 
     port: int
     request: bytes
     framing: Literal["u32", "http"]
+    answers: int = 1
 
 
 class Reading(msgspec.Struct, frozen=True, kw_only=True):
@@ -340,6 +344,14 @@ class Upgradable(Protocol):
 
     def commands(self, node: NodeSpec) -> Mapping[str, Command]:
         """Version → how the node process is started as it; ``System.command`` is that of the first start."""
+
+
+@runtime_checkable
+class Limited(Protocol):
+    """An ``Upgradable`` system not all of whose versions may run side by side, or go back."""
+
+    def limits(self) -> VersionLimits:
+        """What is allowed."""
 
 
 @runtime_checkable

@@ -459,7 +459,7 @@ def ask(address: str, call: StatusCall, limit_ns: Ns) -> bytes:
     deadline = time.monotonic_ns() + limit_ns
     with socket.create_connection((address, call.port), timeout=limit_ns / SECOND) as connection:
         connection.sendall(call.request)
-        answer = status_reader(call.framing)
+        answer = status_reader(call)
         while True:
             left = deadline - time.monotonic_ns()
             if left <= 0:

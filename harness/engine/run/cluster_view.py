@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dethrone.harness.core.clock import MS, SECOND, Ns, Span
 from dethrone.harness.core.hoststate import HEALTHY, HostState
 from dethrone.harness.core.interfaces import ClusterView, Reading
+from dethrone.harness.core.version_limits import VersionLimits
 
 FRESH_NS = 1 * SECOND
 HEALTH_FRESH_NS = 400 * MS
@@ -20,7 +21,7 @@ class ViewKeeper:
 
     ``voters``: who must know the leader for all to be well; others need only answer. ``led``: False where no leader is
     owed: then answers are enough. ``zones``: node → its zone.
-    ``versions``: those at hand.
+    ``versions``: those at hand. ``version_limits``: which may run side by side.
     """
 
     def __init__(
@@ -31,9 +32,11 @@ class ViewKeeper:
         led: bool = True,
         zones: Mapping[str, str] | None = None,
         versions: tuple[str, ...] = (),
+        version_limits: VersionLimits | None = None,
     ) -> None:
         self.nodes = nodes
         self.versions = versions
+        self.version_limits = version_limits or VersionLimits()
         self.version_of: dict[str, str] = {}
         """Node → as which version its process was started last."""
         self.zones = zones or {}
@@ -89,6 +92,7 @@ class ViewKeeper:
             zones=self.zones,
             versions=self.versions,
             version_of=dict(self.version_of),
+            version_limits=self.version_limits,
         )
 
     def answering(self, now: Ns) -> tuple[str, ...]:

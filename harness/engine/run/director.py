@@ -74,6 +74,7 @@ class Director:
             led=bool(self.plan.promise.tiers),
             zones=self.plan.zones or {},
             versions=self.plan.versions or (),
+            version_limits=self.plan.version_limits or None,
         )
         self._requests = FaultRequests(
             self.keeper.readings,

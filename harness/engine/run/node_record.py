@@ -106,6 +106,7 @@ class NodeRecord:
         """A host reports a new process."""
         self._keeper.incarnation[news.host] = int(news.data["incarnation"])
         self._down.discard(news.host)
+        self.dead.discard(news.host)
         version = news.data.get("version")
         known = {} if version is None else {"version": str(version)}
         self._keeper.version_of |= {news.host: str(version)} if known else {}

@@ -61,6 +61,7 @@ from dethrone.harness.engine.run.version_check import (
     possible_first,
     refuse_change,
     refuse_changes,
+    stored_limits,
     versions_of,
 )
 from dethrone.harness.engine.run.watching import logged_channels, watches_for
@@ -159,6 +160,7 @@ def draft(options: RunOptions, *, seed: int) -> Draft:
         voters=voters,
         zones=zones or msgspec.UNSET,
         versions=versions_of(system) or msgspec.UNSET,
+        version_limits=stored_limits(system),
         system_version=first_version(system, knobs),
         knobs=knobs,
         seed=seed,

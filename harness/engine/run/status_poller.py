@@ -14,7 +14,7 @@ import selectors
 import socket
 import threading
 from collections.abc import Callable, Mapping
-from typing import Literal, Protocol
+from typing import Protocol
 
 from dethrone.harness.core.clock import MS, Ns, Span
 from dethrone.harness.core.http_answer import AnswerReader
@@ -36,7 +36,7 @@ class _Line:
         self.sock: socket.socket | None = None
         self.connected = False
         self.unsent = b""
-        self.answer: StatusReader = status_reader(call.framing)
+        self.answer: StatusReader = status_reader(call)
         self.asked_ns: Ns | None = None
         self.due_ns: Ns = 0
 
@@ -102,7 +102,7 @@ class Poller:
         line.asked_ns = now
         line.due_ns = now + self._interval_ns
         line.unsent = line.call.request
-        line.answer = status_reader(line.call.framing)
+        line.answer = status_reader(line.call)
         try:
             if line.sock is None:
                 line.sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
@@ -239,22 +239,30 @@ class _Frame:
 
 
 class _Http:
-    """One HTTP/1.1 response with a length; any status but 200 is a ValueError."""
+    """HTTP/1.1 responses with a length, one after another; any status but 200 is a ValueError."""
 
-    def __init__(self) -> None:
+    def __init__(self, answers: int) -> None:
         self.keep = True
-        self._reader = AnswerReader(body_max=STATUS_BYTES_MAX, until_close=False)
+        self._bodies: list[bytes] = []
+        self._answers = answers
+        self._reader = self._next()
+
+    def _next(self) -> AnswerReader:
+        last = len(self._bodies) + 1 == self._answers
+        return AnswerReader(body_max=STATUS_BYTES_MAX, until_close=False, followed=not last)
 
     def feed(self, data: bytes) -> bytes | None:
-        answer = self._reader.feed(data)
-        if answer is None:
-            return None
-        self.keep = answer.keep
-        if answer.status != 200:
-            raise ValueError(f"HTTP {answer.status}")
-        return answer.body
+        while (answer := self._reader.feed(data)) is not None:
+            self.keep = answer.keep
+            if answer.status != 200:
+                raise ValueError(f"HTTP {answer.status}")
+            self._bodies.append(answer.body)
+            if len(self._bodies) == self._answers:
+                return b"\0".join(self._bodies)
+            data, self._reader = self._reader.rest, self._next()
+        return None
 
 
-def status_reader(framing: Literal["u32", "http"]) -> StatusReader:
-    """A reader for one answer that is framed like this."""
-    return _Frame() if framing == "u32" else _Http()
+def status_reader(call: StatusCall) -> StatusReader:
+    """A reader for what this call is answered with, once."""
+    return _Frame() if call.framing == "u32" else _Http(call.answers)

@@ -11,8 +11,9 @@ import msgspec
 
 from dethrone.harness.core import registry
 from dethrone.harness.core.errors import MissingCapability
-from dethrone.harness.core.interfaces import Changing, Fault, No, System, Upgradable, Yes
+from dethrone.harness.core.interfaces import Available, Changing, Fault, Limited, No, System, Upgradable, Yes
 from dethrone.harness.core.schedule import Schedule
+from dethrone.harness.core.version_limits import VersionLimits
 
 
 def versions_of(system: System) -> tuple[str, ...]:
@@ -23,6 +24,17 @@ def versions_of(system: System) -> tuple[str, ...]:
 def first_version(system: System, knobs: Mapping[str, str]) -> str:
     """The one with which all nodes begin; "": there is only one."""
     return system.begins_with(knobs) if isinstance(system, Upgradable) else ""
+
+
+def limits_of(system: System) -> VersionLimits:
+    """Which of them may run side by side."""
+    return system.limits() if isinstance(system, Limited) else VersionLimits()
+
+
+def stored_limits(system: System) -> VersionLimits | msgspec.UnsetType:
+    """The same, as a plan stores it."""
+    limits = limits_of(system)
+    return msgspec.UNSET if limits == VersionLimits() else limits
 
 
 def refuse_change(system: System, fault: Fault, kind: str) -> None:
@@ -47,9 +59,8 @@ def possible_first(
 
     Where it is not, it and the first one that is exchange their kinds.
     """
-    versions, begins_with = versions_of(system), first_version(system, knobs)
     changing = {kind: fault for kind, fault in faults.items() if isinstance(fault, Changing)}
-    able = {kind for kind, one in changing.items() if isinstance(one.possible(versions, begins_with=begins_with), Yes)}
+    able = {kind for kind, one in _possible(system, knobs, changing).items() if isinstance(one, Yes)}
     drawn = [(s, f, one.kind) for s, step in enumerate(schedule.steps) for f, one in enumerate(step.faults)]
     rows = [row for row in drawn if row[2] in changing]
     later = next((row for row in rows if row[2] in able), None)
@@ -65,13 +76,19 @@ def possible_first(
 
 def check_versions(system: System, knobs: Mapping[str, str], schedule: Schedule, faults: Mapping[str, Fault]) -> None:
     """Raise ConfigError for a version that is not at hand; MissingCapability if no fault can change the first one."""
-    versions, begins_with = versions_of(system), first_version(system, knobs)
+    versions = versions_of(system)
     changing = {kind: fault for kind, fault in faults.items() if isinstance(fault, Changing)}
     for planned in (planned for step in schedule.steps for planned in step.faults if planned.kind in changing):
         changing[planned.kind].check_versions(planned, versions)
-    possible = {kind: fault.possible(versions, begins_with=begins_with) for kind, fault in changing.items()}
+    possible = _possible(system, knobs, changing)
     for kind, able in possible.items():
         if isinstance(able, No) and len(possible) == sum(isinstance(one, No) for one in possible.values()):
             raise MissingCapability(
                 f"{system.name} cannot suffer the fault {kind!r}: {able.why}", next_step=able.what_to_do
             )
+
+
+def _possible(system: System, knobs: Mapping[str, str], changing: Mapping[str, Changing]) -> dict[str, Available]:
+    """Of each kind: whether a run that begins like this can have it before any other change of a version."""
+    versions, begins_with, limits = versions_of(system), first_version(system, knobs), limits_of(system)
+    return {kind: fault.possible(versions, begins_with=begins_with, limits=limits) for kind, fault in changing.items()}

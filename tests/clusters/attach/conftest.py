@@ -13,7 +13,8 @@ from collections.abc import Iterator
 import docker
 import pytest
 
-from dethrone.clusters.docker.image import ensure_image, ingredients_of
+from dethrone.clusters.docker.image import ensure_image
+from dethrone.clusters.docker.recipe_files import ingredients_of
 from dethrone.clusters.systems.etcd import SYSTEM
 from dethrone.harness.core.interfaces import NodeSpec
 from tests.clusters.attach.attached import Attached

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from dethrone.clusters.docker import artifacts, image
+from dethrone.clusters.docker import artifacts, image, recipe_files
 from dethrone.clusters.docker.artifacts import Jar, jar_files, parse_list
 from dethrone.clusters.docker.labels import JARS
 from dethrone.clusters.docker.programs import Artifacts
@@ -83,19 +83,19 @@ The following files have been resolved:
     assert parse_list(text) == ["org.example:native:2.0.Final:linux-x86_64", "org.example:thing:1.0"]
 
 
-@pytest.mark.parametrize("recipe", image.recipes())
+@pytest.mark.parametrize("recipe", recipe_files.recipes())
 def test_every_recipe_can_be_read_and_its_jars_have_names_of_their_own(recipe):
-    found = image.ingredients_of(recipe)
+    found = recipe_files.ingredients_of(recipe)
     names = [jar.file_name for jar in found.artifacts.jars]
     assert len(set(names)) == len(names)
-    text = (Path(image.__file__).with_name("recipes") / f"{recipe}.toml").read_text()
+    text = (Path(recipe_files.__file__).with_name("recipes") / f"{recipe}.toml").read_text()
     assert text.startswith("#"), "a recipe says first what it is"
-    assert set(tomllib.loads(text)) <= set(image.Contents.__struct_fields__)
+    assert set(tomllib.loads(text)) <= set(recipe_files.Contents.__struct_fields__)
 
 
 def test_a_recipe_without_artifacts_is_hashed_as_before_there_were_any():
     recipe = image.Recipe(base=None, packages=("a",), requirement="msgspec", script="", architecture="amd64")
-    bare = msgspec.structs.replace(recipe, artifacts=image.ingredients_of("node").artifacts)
+    bare = msgspec.structs.replace(recipe, artifacts=recipe_files.ingredients_of("node").artifacts)
     for one in (recipe, bare):
         assert "artifacts" not in msgspec.json.decode(msgspec.json.encode(one))
     assert bare.tag == recipe.tag

@@ -2,8 +2,9 @@ import msgspec
 import pytest
 
 from dethrone.clusters.docker import image as images
-from dethrone.clusters.docker.base import RELEASE
-from dethrone.clusters.docker.image import Recipe, cached_tag, ensure_image, ingredients_of
+from dethrone.clusters.docker.image import Recipe, cached_tag, ensure_image
+from dethrone.clusters.docker.recipe_files import ingredients_of
+from dethrone.clusters.recipe import RELEASE
 from dethrone.harness.core.errors import ConfigError
 
 RECIPE = Recipe(base=None, packages=("python3",), requirement="msgspec", script="", architecture="amd64")

@@ -3,7 +3,8 @@ import time
 
 import pytest
 
-from dethrone.clusters.docker.image import ensure_image, ingredients_of
+from dethrone.clusters.docker.image import ensure_image
+from dethrone.clusters.docker.recipe_files import ingredients_of
 from dethrone.clusters.docker.stream import ExecStream
 from dethrone.harness.core.errors import ClusterError
 

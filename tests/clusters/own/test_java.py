@@ -6,7 +6,7 @@ import zipfile
 import pytest
 
 from dethrone.clusters.docker import artifacts
-from dethrone.clusters.docker.image import ingredients_of
+from dethrone.clusters.docker.recipe_files import ingredients_of
 from dethrone.clusters.own import java_programs, lock
 from dethrone.clusters.own.maven_jars import check_coordinates, jars, jars_of
 from dethrone.clusters.own.parse import FileRead, parse

@@ -10,8 +10,9 @@ from pathlib import Path
 import paramiko
 
 from dethrone.clusters.docker.containers import Box, remove_run, start_box
-from dethrone.clusters.docker.image import ensure_image, ingredients_of
+from dethrone.clusters.docker.image import ensure_image
 from dethrone.clusters.docker.network import create_network
+from dethrone.clusters.docker.recipe_files import ingredients_of
 from tests.clusters.engine import engine_client
 from tests.waiting import until
 

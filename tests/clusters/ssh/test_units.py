@@ -11,9 +11,10 @@ import paramiko
 import pytest
 
 from dethrone.clusters.docker.containers import last_words, remove_run
-from dethrone.clusters.docker.image import ensure_image, ingredients_of
+from dethrone.clusters.docker.image import ensure_image
 from dethrone.clusters.docker.labels import NODE, OWNER, RUN, STATE
 from dethrone.clusters.docker.network import create_network
+from dethrone.clusters.docker.recipe_files import ingredients_of
 from dethrone.clusters.ssh.backend import SshBackend
 from dethrone.clusters.ssh.hosts import parse_hosts
 from dethrone.harness.core.errors import ClusterError

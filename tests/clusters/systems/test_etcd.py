@@ -304,7 +304,7 @@ def test_a_lock_that_somebody_holds_is_refused_and_the_lease_is_given_back(gatew
 def test_newer_releases_are_binaries_of_ours():
     for name in ("etcd-3.5", "etcd-3.7"):
         system = registry.load(registry.SYSTEMS, name)
-        assert system.command(specs(system)["n1"]).argv[0] == "/opt/dethrone/bin/etcd"
+        assert system.command(specs(system)["n1"]).argv[0] == f"/opt/dethrone/bin/{name}"
 
 
 def test_newer_releases_run_with_pre_vote_unless_told_otherwise_and_promise_stability_with_it():

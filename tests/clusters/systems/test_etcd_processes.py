@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from dethrone.clusters.docker.client import connect
-from dethrone.clusters.docker.image import ensure_image, ingredients_of
+from dethrone.clusters.docker.image import ensure_image
+from dethrone.clusters.docker.recipe_files import ingredients_of
 from dethrone.clusters.systems.etcd import SYSTEM, member_id
 from tests.clusters.systems.processes import Processes
 from tests.clusters.systems.specs import specs

@@ -27,7 +27,7 @@ def host(tmp_path):
     java.write_text(JAVA)
     java.chmod(0o755)
     node = msgspec.structs.replace(specs(SYSTEM)["n1"], run_dir=str(tmp_path))
-    command = jvm.command(node, "KafkaNode", ("last",), heap_mb=64, options=("-Dx=y",))
+    command = jvm.command(node, "KafkaNode", ("last",), recipe="kafka-4.1", heap_mb=64, options=("-Dx=y",))
 
     def start(**environment):
         env = {**os.environ, "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}", **environment}
@@ -43,8 +43,8 @@ def test_what_runs_beside_is_compiled_at_the_first_start_only(host):
     code, calls = start()
     assert code == 0
     assert "-jar /opt/dethrone/jars/ecj-3.36.0.jar" in calls[0]
-    assert calls[0].endswith(f"-d {root}/classes.new {root}/java/*.java")
-    assert (root / "classes").is_dir()
+    assert calls[0].endswith(f"-d {root}/classes-kafka-4.1.new {root}/java/*.java")
+    assert (root / "classes-kafka-4.1").is_dir()
     assert calls[1].startswith("-Xmx64m ")
     assert calls[1].endswith(f"KafkaNode 10.0.0.1 7002 {root}/clock.sock last")
     _, calls = start()
@@ -57,7 +57,7 @@ def test_what_cannot_be_compiled_is_not_started_and_tried_again_the_next_time(ho
     code, calls = start(JAVA_FAILS="1")
     assert code != 0
     assert len(calls) == 1
-    assert not (root / "classes").exists()
+    assert not (root / "classes-kafka-4.1").exists()
     code, calls = start()
     assert (code, len(calls)) == (0, 3)
 

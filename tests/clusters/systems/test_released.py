@@ -16,7 +16,7 @@ SYSTEMS = {name: system for name, system in registry.load_all(registry.SYSTEMS).
 def test_each_comes_through_the_same_door_as_our_own_and_has_its_image():
     assert all(system.name == name for name, system in SYSTEMS.items())
     assert {name: system.image() for name, system in SYSTEMS.items()} == {
-        **{name: name for name in ("etcd", "etcd-3.5", "etcd-3.7", "zookeeper")},
+        **{name: name for name in ("etcd", "etcd-3.5", "etcd-3.7", "etcd-rolling", "kafka-rolling", "zookeeper")},
         "kafka-kraft": "kafka-4.1",
         "kafka-kraft-3.9": "kafka-3.9",
         "rocketmq-dledger": "dledger-0.4.3",

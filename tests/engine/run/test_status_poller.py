@@ -14,18 +14,22 @@ from dethrone.harness.core.world import Broken, Polled
 from dethrone.harness.engine.run.status_poller import Poller, status_reader
 
 
+def reader_of(framing, answers=1):
+    return status_reader(StatusCall(port=1, request=b"?", framing=framing, answers=answers))
+
+
 def whole(raw, framing):
-    return status_reader(framing).feed(raw)
+    return reader_of(framing).feed(raw)
 
 
 def test_a_u32_frame_is_taken_once_it_is_whole_and_what_follows_it_ends_the_connection():
     raw = (5).to_bytes(4, "big") + b"hello"
     for cut in range(9):
-        reader = status_reader("u32")
+        reader = reader_of("u32")
         assert reader.feed(raw[:cut]) is None
         assert reader.feed(raw[cut:]) == b"hello"
         assert reader.keep
-    reader = status_reader("u32")
+    reader = reader_of("u32")
     assert reader.feed(raw + b"rest") == b"hello"
     assert not reader.keep
 
@@ -39,9 +43,22 @@ def test_a_u32_frame_is_taken_once_it_is_whole_and_what_follows_it_ends_the_conn
 )
 def test_an_http_answer_is_taken_once_it_is_whole(raw):
     for cut in range(len(raw)):
-        reader = status_reader("http")
+        reader = reader_of("http")
         assert reader.feed(raw[:cut]) is None
         assert reader.feed(raw[cut:]) == b"hello"
+
+
+def test_several_http_answers_are_taken_together_once_the_last_is_whole_however_they_are_cut():
+    raw = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhelloHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nyo"
+    for cut in range(len(raw)):
+        reader = reader_of("http", answers=2)
+        assert reader.feed(raw[:cut]) is None
+        assert reader.feed(raw[cut:]) == b"hello\0yo"
+        assert reader.keep
+    with pytest.raises(ValueError, match="bytes follow"):
+        reader_of("http", answers=2).feed(raw + b"H")
+    with pytest.raises(ValueError, match="HTTP 503"):
+        reader_of("http", answers=2).feed(b"HTTP/1.1 503 no\r\nContent-Length: 0\r\n\r\n" + raw)
 
 
 @pytest.mark.parametrize(

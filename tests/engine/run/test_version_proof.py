@@ -28,17 +28,20 @@ class Change:
 
 
 class Restarting(FakeWorld):
-    """Nodes answer with a version once they run; n2 says ``says`` after its second start, ``after`` it."""
+    """Nodes answer with a version once they run; n2 says ``says`` after its second start, ``after`` it. ``died``: its
+    first process ended by itself."""
 
-    def __init__(self, *, says=NEW, after=300 * MS, ends=False):
+    def __init__(self, *, says=NEW, after=300 * MS, ends=False, died=False):
         super().__init__()
-        self.says, self.after, self.ends = says, after, ends
+        self.says, self.after, self.ends, self.died = says, after, ends, died
         self.back = None
 
     def submit(self, action):
         super().submit(action)
         if isinstance(action, w.Converge) and "n2" in action.wants:
             moment = self.time + 2 * MS
+            if self.died and action.wants["n2"].down is not None:
+                self.tell(moment, "exited", incarnation=1, code=2, asked=False, lines=["panic"])
             if action.wants["n2"].down is None and action.before["n2"].down is not None:
                 self.back = moment
                 self.tell(moment, "started", incarnation=2, version=NEW, asked=True)
@@ -109,6 +112,12 @@ def test_what_a_node_does_not_report_did_not_certainly_happen(world, why):
     assert why in end.why
     [fault] = director.realised().faults
     assert (fault.outcome, fault.healed) == ("indeterminate", True)
+
+
+def test_a_node_that_had_died_before_is_the_version_that_it_says_it_is_after_its_start():
+    _, history = played(Restarting(died=True))
+    [end] = ends(history)
+    assert (end.outcome, end.why) == ("healed", "")
 
 
 def test_a_run_that_ends_in_the_middle_of_a_change_heals_and_says_what_the_node_is():

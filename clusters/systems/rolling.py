@@ -1,0 +1,68 @@
+"""Released systems of which several versions lie on every host, so that nodes can change between them.
+
+Guarantees: each version starts as the adapter of its release says, over the same data. Out of scope: what shows which
+version a node is (each system's reading), and which may run side by side (its limits).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from dethrone.clusters.systems.released import Choice, Released
+from dethrone.harness.core.interfaces import Command, NodeSpec, System
+from dethrone.harness.core.registry import unknown_name
+
+KNOB = "version"
+"""The knob that says with which one nodes begin; also ``oldest`` and ``newest``."""
+OLDEST, NEWEST = "oldest", "newest"
+FAULTS = ("upgrade", "kill", "partition")
+"""What a run of such a system does by default."""
+CHANGES = ("upgrade", "downgrade")
+"""What it promises to bear, within its limits."""
+
+
+def chosen(word: str, names: tuple[str, ...]) -> str:
+    """The version that the knob means; ``names``: from the oldest to the newest. ConfigError."""
+    if word in {OLDEST, NEWEST}:
+        return names[0] if word == OLDEST else names[-1]
+    if word not in names:
+        raise unknown_name("version", word, (*names, OLDEST, NEWEST))
+    return word
+
+
+def version_knob(names: tuple[str, ...]) -> Choice:
+    """The knob of a system whose nodes begin with the oldest."""
+    return Choice(names[0], (*names, OLDEST, NEWEST))
+
+
+class Rolling(Released):
+    """See ``dethrone.harness.core.interfaces.Upgradable``: the part that is the same for all. Mixed in before the
+    adapter of a release, whose knobs it has besides ``version``."""
+
+    releases: Mapping[str, System]
+    """Version → the adapter of that release, from the oldest to the newest."""
+
+    def knobs(self, settings: Mapping[str, str], *, profile: str | None, variant: str | None) -> Mapping[str, str]:
+        """All knobs as words. Raises ConfigError."""
+        found = super().knobs(settings, profile=profile, variant=variant)
+        return {**found, KNOB: chosen(found[KNOB], self.versions())}
+
+    def versions(self) -> tuple[str, ...]:
+        """See ``dethrone.harness.core.interfaces.Upgradable``."""
+        return tuple(self.releases)
+
+    def begins_with(self, knobs: Mapping[str, str]) -> str:
+        """See ``dethrone.harness.core.interfaces.Upgradable``."""
+        return knobs[KNOB]
+
+    def version_of(self, said: str) -> str:
+        """Which of the versions ``3.5.35`` is; itself where it is none."""
+        return next((name for name in self.releases if said.startswith(f"{name}.")), said)
+
+    def commands(self, node: NodeSpec) -> Mapping[str, Command]:
+        """See ``dethrone.harness.core.interfaces.Upgradable``."""
+        return {version: release.command(node) for version, release in self.releases.items()}
+
+    def command(self, node: NodeSpec) -> Command:
+        """That of the version with which nodes begin."""
+        return self.commands(node)[self.begins_with(node.knobs)]
