@@ -3,8 +3,8 @@
     python3 status.py NAME ADDRESS PORT
 
 It asks the node for the cluster state that it holds itself (``local=true``), one immutable object: its cluster manager
-published it in its term. A node that has just started and holds none yet says nothing. Out of scope: the term of an
-election of which no state was published.
+published it in its term. A node says nothing before it holds a state, and none in which the index has a primary: it
+has just started, or the cluster has. Out of scope: the term of an election of which no state was published.
 """
 
 from __future__ import annotations
@@ -15,9 +15,11 @@ import sys
 from typing import Any
 
 LIMIT_S = 0.4
+INDEX = "keep"
 PATH = (
     "/_cluster/state/cluster_manager_node,nodes,metadata?local=true"
-    "&filter_path=cluster_manager_node,nodes.*.name,metadata.cluster_coordination.term"
+    "&filter_path=cluster_manager_node,nodes.*.name,metadata.cluster_coordination.term,"
+    "metadata.indices.*.in_sync_allocations"
 )
 
 
@@ -38,13 +40,14 @@ class Node:
 
 
 def understood(state: dict[str, Any], own: str) -> dict[str, Any]:
-    """The fields that count. LookupError: the node holds no state of any term yet."""
-    term = state["metadata"]["cluster_coordination"]["term"]
-    if term == 0:
-        raise LookupError("no state was published to this node yet")
+    """The fields that count. LookupError: the node holds no state with an index in use yet."""
+    metadata = state["metadata"]
+    if not all(metadata["indices"][INDEX]["in_sync_allocations"].values()):
+        raise LookupError("no copy of the index is in use yet")
     manager = state.get("cluster_manager_node")
     name = None if manager is None else state["nodes"][manager]["name"]
-    return {"role": "cluster_manager" if name == own else "member", "term": term, "cluster_manager": name}
+    role = "cluster_manager" if name == own else "member"
+    return {"role": role, "term": metadata["cluster_coordination"]["term"], "cluster_manager": name}
 
 
 def main(own: str, address: str, port: str) -> None:

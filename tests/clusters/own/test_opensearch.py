@@ -16,7 +16,7 @@ from dethrone.clusters.gallery.opensearch import client, status
 STATE = {
     "cluster_manager_node": "bbbb",
     "nodes": {"aaaa": {"name": "n1"}, "bbbb": {"name": "n2"}},
-    "metadata": {"cluster_coordination": {"term": 4}},
+    "metadata": {"cluster_coordination": {"term": 4}, "indices": {"keep": {"in_sync_allocations": {"0": ["cccc"]}}}},
 }
 
 
@@ -73,9 +73,13 @@ def test_a_node_that_follows_none_keeps_the_term_of_its_state():
     assert status.understood(state, "n1") == {"role": "member", "term": 4, "cluster_manager": None}
 
 
-def test_a_node_to_which_nothing_was_published_since_its_start_says_nothing(monkeypatch, capsys):
-    with pytest.raises(LookupError, match="no state"):
-        status.understood({**STATE, "metadata": {"cluster_coordination": {"term": 0}}}, "n1")
+@pytest.mark.parametrize("indices", [{}, {"indices": {"keep": {"in_sync_allocations": {"0": []}}}}])
+def test_a_node_without_a_state_in_which_the_index_has_a_primary_says_nothing(indices):
+    with pytest.raises(LookupError):
+        status.understood({"metadata": {"cluster_coordination": {"term": 1}, **indices}}, "n1")
+
+
+def test_a_node_that_cannot_answer_is_unknown(monkeypatch, capsys):
     monkeypatch.setattr(sys, "stdin", io.StringIO("\n"))
     with node((503, {"error": "not yet"})) as (asking, asked):
         status.main("n1", "127.0.0.1", asking.port)
