@@ -64,6 +64,7 @@ SETTINGS = (
     Setting("kazoo-election", "no-listener", ("--set", "listens=false")),
     Setting("mysql"),
     Setting("mysql", "after", ("--set", "consistency=AFTER")),
+    Setting("opensearch"),
     Setting("patroni"),
     Setting("patroni", "synchronous", ("--set", "synchronous=true")),
     Setting("patroni", "strict", ("--set", "synchronous=true", "--set", "strict=true")),
@@ -78,6 +79,7 @@ WORKLOADS: Mapping[str, tuple[str, ...]] = {
     "ratis": ("log", "register"),
     "kazoo-election": ("log",),
     "mysql": ("log", "register"),
+    "opensearch": ("register", "set"),
     "patroni": ("log", "register"),
 }
 """What the clients of a system serve."""

@@ -356,7 +356,7 @@ class _Examination:
         if not killed.confirmed or not back.confirmed:
             self._no("restart", f"{name} was killed and restarted", killed.why or back.why)
             return
-        deadline = time.monotonic_ns() + START_LIMIT_NS
+        deadline = time.monotonic_ns() + max(START_LIMIT_NS, self._plan.promise.leader_bound_ns)
         after = None
         while after is None and time.monotonic_ns() < deadline:
             self._alive(hosts[name], nodes[name])
