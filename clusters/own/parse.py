@@ -125,8 +125,8 @@ def _description(tables: Mapping[str, Any], *, path: str, read: Callable[[str], 
     for label in system.zones:
         check_label(label, where=f"{path}: [system] zones")
     knobs = _knobs(tables.get("knobs", {}), where=f"{path}: [knobs]")
-    said = {key: value for key, value in tables["node"].items() if key != "first"}
-    node = _node(read_table(NodeTable, said, where=f"{path}: [node]"), knobs, where=f"{path}: [node]")
+    said = read_table(NodeTable, tables["node"], where=f"{path}: [node]", besides=("first",))
+    node = _node(said, knobs, where=f"{path}: [node]")
     words = (*NODE_WORDS, *node.ports, *knobs)
     starts = starting(tables, node.command, ports=node.ports, known=words, path=path)
     promise = read_table(PromiseTable, tables["promise"], where=f"{path}: [promise]")

@@ -7,7 +7,7 @@ key, the nearest one. Out of scope: what the keys mean together.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, TypeVar
 
 import msgspec
@@ -26,14 +26,14 @@ class Table(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 T = TypeVar("T", bound=Table)
 
 
-def read_table(kind: type[T], raw: Mapping[str, Any], *, where: str) -> T:
-    """The table as a struct of this kind. ConfigError."""
-    fields = [field.name for field in msgspec.structs.fields(kind)]
+def read_table(kind: type[T], raw: Mapping[str, Any], *, where: str, besides: Collection[str] = ()) -> T:
+    """The table as a struct of this kind. ``besides``: keys that are read elsewhere. ConfigError."""
+    fields = [*besides, *(field.name for field in msgspec.structs.fields(kind))]
     for key in raw:
         if key not in fields:
             raise placed(unknown_name("key", key, fields), where)
     try:
-        return msgspec.convert(raw, kind)
+        return msgspec.convert({key: value for key, value in raw.items() if key not in besides}, kind)
     except msgspec.ValidationError as error:
         raise ConfigError(
             f"a value has the wrong form: {error}", where=where, next_step="docs/own-system.md shows each key's form"

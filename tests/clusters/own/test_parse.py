@@ -30,6 +30,7 @@ def refused(*changes):
         (('http = "/status"', 'htp = "/status"'), "[probe]", "'http'"),
         (("leader_within", "leader_witin"), "[promise]", "'leader_within'"),
         (("put =", "putt ="), "[ops]", "'put'"),
+        (("[node]", '[node]\nfirsts = { command = "init" }'), "[node]", "'first'"),
         (("[probe]", "[prob]"), "my.toml", "'probe'"),
         (("ports =", "prots ="), "[node]", "'ports'"),
         (('"vote_granted"', '"vote_grant"'), "[trace]", "'vote_granted'"),
