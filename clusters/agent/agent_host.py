@@ -162,6 +162,10 @@ class AgentHost(Link):
         """Why the clocks of its node cannot be skewed, found out by trying what does no harm; "" if they can."""
         return str(self._call("unskewed")["why"])
 
+    def ask_clock(self) -> Mapping[str, Any]:
+        """See ``dethrone.harness.core.interfaces.ClockAsked``."""
+        return self._call("ask_clock")
+
     def send_burst_async(self, nonce: int, plan: Mapping[str, tuple[int, int]]) -> Future[Mapping[str, str]]:
         """Send each peer in ``plan`` a burst (datagrams, bytes of each); the result: peer → why it got none."""
         asked = {peer: {"count": count, "size": size} for peer, (count, size) in plan.items()}

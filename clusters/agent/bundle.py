@@ -58,8 +58,9 @@ ORDER = (
         "tails",
     ),
     *("noise", "gauge", "threads", "asked", "patterns", "frames", "pages", "sightings"),
-    *("vdso", "tracing", "waits", "hand", "vdso_clock"),
-    *("node", "adopted", "convergence", "connections", "healing", "verbs", "lost_rules", "server", "main"),
+    *("vdso", "tracing", "waits", "hand", "vdso_clock", "told_clock"),
+    *("node", "adopted", "node_clocks", "convergence"),
+    *("connections", "healing", "verbs", "lost_rules", "server", "main"),
 )
 """All modules; each imports only earlier ones."""
 

@@ -115,7 +115,13 @@ class AttachedHost:
         """See ``Host``. How a node would be started is not used: it runs already, and the engine knows how."""
         self._prepared = (
             msgspec.structs.replace(
-                start, trace_path=None, clock_socket=None, link_socket=None, faketime=False, data_dir=_AGENTS_DATA
+                start,
+                trace_path=None,
+                clock_socket=None,
+                clock_command=None,  # the sidecar has none of the node's programs
+                link_socket=None,
+                faketime=False,
+                data_dir=_AGENTS_DATA,
             ),
             peers,
             dead_man_ns,

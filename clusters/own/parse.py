@@ -16,6 +16,7 @@ import msgspec
 
 from dethrone.clusters.agent.host.confinement import CAPABILITIES
 from dethrone.clusters.own.changes import membership
+from dethrone.clusters.own.clock import clock_table
 from dethrone.clusters.own.go_programs import check_sources
 from dethrone.clusters.own.headers import check_carried
 from dethrone.clusters.own.maven_jars import check_coordinates, pins_for
@@ -47,7 +48,7 @@ from dethrone.harness.core.zones import check_label
 
 TABLES = (
     *("system", "node", "process", "setup", "probe", "log", "trace", "ops", "membership", "promise", "knobs"),
-    "versions",
+    *("clock", "versions"),
 )
 PLACES = ("run_dir", "data_dir", "log_dir")
 """Directories of a node on its host."""
@@ -142,6 +143,9 @@ def _description(tables: Mapping[str, Any], *, path: str, read: Callable[[str], 
     check_logs(starts, named | ({"[log] file": log.file} if log.patterns else {}), path=path)
     ops, port = operations(tables.get("ops", {}), node, knobs, where=f"{path}: [ops]")
     asked_of_it = membership(tables.get("membership", {}), node, knobs, where=f"{path}: [membership]")
+    clock = None
+    if "clock" in tables:
+        clock = clock_table(tables["clock"], words, where=f"{path}: [clock]")
     files = {place: read(name) for place, name in node.files.items()}
     for place in (place for place, file in files.items() if file.folder and place.startswith("/")):
         raise ConfigError(
@@ -160,6 +164,7 @@ def _description(tables: Mapping[str, Any], *, path: str, read: Callable[[str], 
         ops=ops,
         ops_port=port,
         membership=asked_of_it,
+        clock=clock,
         promise=promise,
         knobs=knobs,
         log=log,

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 from dethrone.clusters.own.spec import Description
 from dethrone.clusters.own.words import fill
+from dethrone.harness.core import registry
 from dethrone.harness.core.clock import SECOND, Ns
 from dethrone.harness.core.duration import parse_duration
 from dethrone.harness.core.errors import ConfigError
@@ -148,6 +149,17 @@ def _no_completeness(description: Description) -> str:
     if lacking:
         return f"a probed log end, but not {' and '.join(lacking)}; or print appended, elected and committed lines"
     return ""
+
+
+def check_faults(description: Description) -> None:
+    """Raise ConfigError for an unknown fault."""
+    kinds = registry.known(registry.FAULTS)
+    said = description.promise
+    for key, named in (("tolerates", said.tolerates), ("safe_under", said.safe_under)):
+        for fault in named:
+            if fault.partition(":")[0] not in kinds:
+                error = registry.unknown_name("fault", fault, kinds)
+                raise ConfigError(error.what, where=f"{description.path}: [promise] {key}", next_step=error.next_step)
 
 
 def names_leader(description: Description) -> bool:

@@ -10,6 +10,7 @@ from typing import Literal
 
 import msgspec
 
+from dethrone.clusters.own.clock import ClockTable
 from dethrone.clusters.own.headers import AuthTable
 from dethrone.clusters.own.maven_jars import Named
 from dethrone.clusters.own.processes import Starting
@@ -209,6 +210,8 @@ class Membership(msgspec.Struct, frozen=True, kw_only=True):
 class Description(msgspec.Struct, frozen=True, kw_only=True):
     """A whole file. ``ops``: name of the operation → how it is asked for, over the port named ``ops_port``.
 
+    ``clock``: what a node is asked by for its own wall clock; None: nothing.
+
     ``contents``: path on the host → bytes, ``executables``: all programs. ``folders``: path on the
     host → an archive of what is to be there.
 
@@ -226,6 +229,7 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
     ops: Mapping[str, OpTable]
     ops_port: str
     membership: Membership
+    clock: ClockTable | None
     promise: PromiseTable
     knobs: Mapping[str, str]
     log: LogTable

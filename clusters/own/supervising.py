@@ -112,6 +112,8 @@ def commands_in(description: Description) -> Iterator[tuple[str, tuple[str, ...]
             yield "[setup] until", split(starts.setup.until, where="[setup]")
     if description.probe.command is not None:
         yield "[probe] command", split(description.probe.command, where="[probe]")
+    if description.clock is not None:
+        yield "[clock] command", split(description.clock.command, where="[clock]")
 
 
 def understood(description: Description) -> tuple[str, ...]:

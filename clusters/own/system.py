@@ -3,9 +3,8 @@
     dethrone run my.toml --on docker
 
 Guarantees: nothing is assumed that the file does not say; files of nodes are read once, with the description; the node
-process keeps its own process id, signals and exit code even behind a wrapper. Out of scope: clock faults (no interface
-reports the process' own clock, so a skew could not be measured), and several groups: those need a
-class and an entry point (docs/own-system.md).
+process keeps its own process id, signals and exit code even behind a wrapper. Out of scope: several groups: those need
+a class and an entry point (docs/own-system.md).
 """
 
 from __future__ import annotations
@@ -23,9 +22,10 @@ from dethrone.clusters.own.answers import explain, reading
 from dethrone.clusters.own.changes import files_for_changes
 from dethrone.clusters.own.client import Divided, OwnClient
 from dethrone.clusters.own.client_process import ClientProcess
+from dethrone.clusters.own.clock import clock_command
 from dethrone.clusters.own.headers import Carrying, carried, check_values, over
 from dethrone.clusters.own.parse import BESIDE_PORT, memory_bytes, parse
-from dethrone.clusters.own.promise import exempt, is_durable, observable, promise_of, told_events
+from dethrone.clusters.own.promise import check_faults, exempt, is_durable, observable, promise_of, told_events
 from dethrone.clusters.own.python_packages import wheel_files
 from dethrone.clusters.own.spec import Description, OpTable
 from dethrone.clusters.own.supervising import command_of, commands_in, output_of, room, supervised, understood
@@ -44,6 +44,7 @@ from dethrone.harness.core.files import read_text
 from dethrone.harness.core.interfaces import (
     Available,
     Client,
+    ClockCommand,
     Command,
     Malformed,
     No,
@@ -397,6 +398,11 @@ class OwnSystem:
         """See ``dethrone.harness.core.interfaces.Unpreloaded``."""
         return "it does not report its clocks, so a skew by a library preloaded into it could not be measured"
 
+    def clock_command(self, node: NodeSpec) -> ClockCommand | None:
+        """See ``dethrone.harness.core.interfaces.Timekeeping``."""
+        table = self._description.clock
+        return None if table is None else clock_command(table, self._words(node), where=self._description.path)
+
     # --- for doctor -------------------------------------------------------------------------------------------
 
     def ports(self, node: NodeSpec) -> Mapping[str, int]:
@@ -478,21 +484,10 @@ def described(path: Path) -> OwnSystem:
 
     description = parse(text, path=str(path), read=partial(brought, path))
     is_durable(description, {})
-    _check_faults(description)
+    check_faults(description)
     for table, ops in (("ops", description.ops), ("membership", description.membership.all)):
         for file in {op.client.rpartition(":")[0] for op in ops.values() if op.client}:
             if not (path.parent / file).is_file():
                 step = "paths are relative to the description"
                 raise ConfigError(f"there is no file {file}", where=f"{path}: [{table}] client", next_step=step)
     return OwnSystem(description)
-
-
-def _check_faults(description: Description) -> None:
-    """Raise ConfigError for an unknown fault."""
-    kinds = registry.known(registry.FAULTS)
-    said = description.promise
-    for key, named in (("tolerates", said.tolerates), ("safe_under", said.safe_under)):
-        for fault in named:
-            if fault.partition(":")[0] not in kinds:
-                error = registry.unknown_name("fault", fault, kinds)
-                raise ConfigError(error.what, where=f"{description.path}: [promise] {key}", next_step=error.next_step)

@@ -28,7 +28,7 @@ WORD = "{version}"
 VERSIONS_MAX = 8
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_-]|\.(?=[A-Za-z0-9])){0,40}")
 _OF_NODE = ("env", "files", "texts", "go", "maven", "java")
-_FILLED = ("node", "process", "setup", "probe")
+_FILLED = ("node", "process", "setup", "probe", "clock")
 
 
 class VersionTable(Table, frozen=True, kw_only=True):

@@ -24,7 +24,7 @@ from dethrone.harness.engine.run.options import RunOptions
 from dethrone.harness.report.terminal import Screen, Watcher
 
 if TYPE_CHECKING:
-    from dethrone.harness.engine.host.description_check import DoctorRow
+    from dethrone.harness.engine.host.doctor_row import DoctorRow
 
 FILE_NODES = 1
 
@@ -65,7 +65,7 @@ def doctor(
         asked = {"on": backend, "base": base, "set": list(knobs) or None, "hosts": hosts and str(hosts), "host": host}
         given = settings.asked(asked)
         one = {"nodes": settings.Given(value=nodes, origin="flag")}
-        named = file if registry.is_file(file) else f"./{file}"
+        named = file if registry.is_file(file) or file in registry.names(registry.SYSTEMS) else f"./{file}"
         value = run_options.run_options(named, {**settings.defaults(), **given, **one})
         enter(value.backend)
         _file(screen, msgspec.structs.replace(value, faults=()))

@@ -139,3 +139,13 @@ def test_where_a_run_takes_place_is_one_answer_for_demo_and_doctor(call, plugs, 
     call("doctor", "mine.toml")
     call("doctor", "mine.toml", "--on", "docker")
     assert asked == ["sim", "sim", "sim", "sim", "docker"]
+
+
+def test_doctor_takes_the_name_of_an_installed_system_as_well_as_a_file(call, plugs, monkeypatch):
+    from dethrone.harness.engine.host import description_check
+
+    asked = []
+    monkeypatch.setattr(description_check, "examine", lambda options, _: asked.append(options.system) or [])
+    for named in ("redis-sentinel", "mine.toml", "folder"):
+        call("doctor", named, "--on", "docker")
+    assert asked == ["redis-sentinel", "mine.toml", "./folder"]

@@ -7,28 +7,20 @@ its end. Out of scope: proof across hosts, which the harness derives from probes
 from __future__ import annotations
 
 import contextlib
-import os
 import signal
 import sys
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from dethrone.clusters.agent.host.addresses import is_v6, own_addresses
-from dethrone.clusters.agent.host.clocks import (
-    CLOCK_LIMIT_S,
-    CLOCK_START_LIMIT_S,
-    FakeClock,
-    HostClock,
-    measure_skew,
-    read_clocks,
-)
 from dethrone.clusters.agent.host.commands import Commands, Deed, deeds, of_a_process
-from dethrone.clusters.agent.host.common import SECOND, Refused, now_ns
+from dethrone.clusters.agent.host.common import Refused, now_ns
 from dethrone.clusters.agent.host.damage import DAMAGES
 from dethrone.clusters.agent.host.disks import DISK_WOES
 from dethrone.clusters.agent.host.firewall import CUT, NEW, RESET, Firewall, Rule
 from dethrone.clusters.agent.host.messages import NodeMessages, packets_only
 from dethrone.clusters.agent.host.node import NodeProcess, Seen
+from dethrone.clusters.agent.host.node_clocks import NodeClocks
 from dethrone.clusters.agent.host.probes import Probes
 from dethrone.clusters.agent.host.processes import SIGNAL_LIMIT_S, switches
 from dethrone.clusters.agent.host.qualities import Qualities
@@ -87,7 +79,7 @@ class HostKeeper:
         rules: Firewall,
         qualities: Qualities,
         probes: Probes,
-        clock: FakeClock,
+        clocks: NodeClocks,
         node: NodeProcess,
         *,
         term_limit_s: float,
@@ -101,13 +93,9 @@ class HostKeeper:
         self._run = run
         self._directory = directory
         self._probes = probes
-        self._clock = clock
+        self.clocks = clocks
         self._node = node
         self._term_limit_s = term_limit_s
-        self._woke_ns = 0
-        """When the process was last started or thawed."""
-        self._told_clocks = 0
-        """The last incarnation that reported its clocks."""
         self._last: Mapping[str, Any] = HEALTHY
         """The state that was wanted last."""
         self._powerless = False
@@ -123,7 +111,9 @@ class HostKeeper:
         lapsed, self._last = self._lapsed(want), want
         parts: list[Part] = []
         if self._node.host_clock is not None:
-            parts.append(self._set_clock(self._node.host_clock, want))
+            part = Part("host_clock")
+            why, found = self.clocks.set_host(self._node.host_clock, want)
+            parts.append(part.end(ok=not why, why=why, **found))
             want = {**want, "clock": None}
         if want["cpu_percent"] is None:  # first, so that what follows takes its usual time
             parts += self._limit_cpu(None, fresh=False)
@@ -141,12 +131,16 @@ class HostKeeper:
                     self._cut(part, want, verify=verify)
                 elif step == "start":
                     self._powerless = False
-                    self._want_clock(want["clock"])
+                    self.clocks.want(want["clock"])
                     self._node.start()
-                    fresh, self._woke_ns = True, now_ns()
+                    fresh = True
+                    self.clocks.woke()
                     part.end(**self._node.names())
                 elif step == "clock":
-                    self._skew(part, want, fresh=fresh)
+                    why, found = self.clocks.skew(want, fresh=fresh)
+                    if self.clocks.hold and self._still >= 0:
+                        self._still = self._turns()
+                    part.end(ok=not why, why=why, **found)
                 else:
                     self._signal(part, step, want["disk"] or {})
             except (OSError, ValueError, Refused) as error:
@@ -208,16 +202,9 @@ class HostKeeper:
                 out.append(f"threads were in state {states!r} although it was to be frozen")
             elif turns != self._still:
                 out.append("the process ran although it was to be frozen")
-        changes = last["clock"] != want["clock"] and last["clock"] is not None and not last["frozen"]
-        if changes and not last["down"] and node.vdso is not None and not self._clock.preloaded and node.running:
-            out += node.vdso.lapsed(self._asked)
-        if last["clock"] != want["clock"] and last["clock"] is not None and self._clock.preloaded:
-            path = None if node.spec is None else node.spec["clock_socket"]
-            if path is not None and node.running and not last["frozen"] and not last["down"]:
-                alive = lambda: node.running  # noqa: E731
-                found = measure_skew(path, self._clock.expected, limit_s=CLOCK_LIMIT_S, just_started=False, alive=alive)
-                if "skew_ns" in found and "why" in found:
-                    out.append(f"its clock was not as requested: {found['why']}")
+        changes = last["clock"] != want["clock"] and last["clock"] is not None
+        if changes and not last["frozen"] and not last["down"] and node.running:
+            out += self.clocks.lapsed()
         return out
 
     def _change_version(self, version: str) -> Part:
@@ -255,20 +242,6 @@ class HostKeeper:
         """How often the threads of the node process have been scheduled; -1: that cannot be known."""
         child = self._node.child
         return -1 if child is None else switches(child.pid)
-
-    def _set_clock(self, clock: HostClock, want: Mapping[str, Any]) -> Part:
-        """Skew the machine's clock as wanted, and measure the skew in the target if it reports its clocks."""
-        part = Part("host_clock")
-        try:
-            ok, why, found = clock.set(want["clock"])
-        except OSError as error:
-            return part.end(ok=False, why=f"the clock cannot be set: {error.strerror or error}")
-        path = None if self._node.spec is None else self._node.spec["clock_socket"]
-        if clock.base_ns is not None and path is not None and self._node.running and not want["frozen"]:
-            with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-                mono, wall = read_clocks(path, CLOCK_LIMIT_S)
-                found["target_skew_ns"] = wall - mono - clock.base_ns
-        return part.end(ok=ok, why=why, **found)
 
     def _cut(self, part: Part, want: Mapping[str, Any], *, verify: bool) -> None:
         ways = self._ways(sorted({*want["cuts"], *want["refuses"]}))
@@ -355,81 +328,9 @@ class HostKeeper:
             part.end(ok=stopped, why=f"threads are in state {states!r}, not stopped", states=states, **names)
         else:
             self._node.signal(signal.SIGCONT)
-            self._woke_ns = now_ns()
+            self.clocks.woke()
             states = self._node.await_states(lambda found: bool(found) and "T" not in found, SIGNAL_LIMIT_S)
             part.end(ok=bool(states) and "T" not in states, why=f"threads are in state {states!r}", **names)
-
-    def _want_clock(self, wanted: Mapping[str, Any] | None) -> None:
-        """Have this skew from the next start of the process on."""
-        self._clock.set(wanted)
-        if self._node.vdso is not None:
-            self._node.vdso.set(wanted)
-
-    def _skew(self, part: Part, want: Mapping[str, Any], *, fresh: bool) -> None:
-        clock, node = self._clock, self._node
-        wanted = want["clock"]
-        if not clock.preloaded and node.vdso is not None:
-            node.vdso.set(wanted)
-            why, found = node.vdso.apply(None if want["frozen"] else self._asked)
-            self._still = self._turns() if self._still >= 0 else -1  # it was held meanwhile
-            part.end(ok=not why, why=why, **found)
-            return
-        if wanted is not None and wanted["mono_rate_ppm"]:
-            part.end(ok=False, why="only static Go programs are given a rate of monotonic time")
-            return
-        clock.set(wanted)
-        if wanted is None and (fresh or not clock.touched):
-            clock.touched = False
-            part.end(file="+0")
-            return
-        path = None if node.spec is None else node.spec["clock_socket"]
-        if path is None:
-            part.end(ok=False, why="the skew cannot be measured: the node has no clock socket")
-        elif want["frozen"]:
-            # No thread reads that clock until the process is thawed, and the step that thaws it measures it.
-            part.end(deferred="the process is frozen")
-        else:
-            self._measure(part, path, wanted)
-
-    def _asked(self, expected: Callable[[int], tuple[int, ...]]) -> Mapping[str, Any]:
-        """The clocks of the process as it reports them itself; without ``skew_ns`` if it does not."""
-        path = None if self._node.spec is None else self._node.spec["clock_socket"]
-        if path is None or not os.path.exists(path):  # noqa: PTH110
-            return {}
-        alive = lambda: self._node.running  # noqa: E731
-        return measure_skew(path, expected, limit_s=CLOCK_LIMIT_S, just_started=False, alive=alive)
-
-    def _measure(self, part: Part, path: str, wanted: Mapping[str, Any] | None) -> None:
-        clock = self._clock
-        # Just started, or frozen at its start and just thawed: it may not listen yet.
-        young = self._told_clocks != self._node.incarnation and now_ns() - self._woke_ns < CLOCK_START_LIMIT_S * SECOND
-        limit = CLOCK_START_LIMIT_S if young else CLOCK_LIMIT_S
-        strobe = wanted is not None and wanted["strobe"] is not None and not clock.strobing
-
-        def measure() -> dict[str, Any]:
-            alive = lambda: self._node.running  # noqa: E731
-            return measure_skew(path, clock.expected, limit_s=limit, just_started=young, alive=alive)
-
-        found = measure()
-        plain = wanted is not None and wanted["strobe"] is None and "why" in found and "skew_ns" in found
-        if plain and clock.learn_loading(found["skew_ns"] - clock.expected(found["lo"])[0]):
-            found = measure()
-        if "skew_ns" in found:
-            self._told_clocks = self._node.incarnation
-        if strobe and "why" not in found:
-            clock.flip(high=True)
-            high = measure()
-            clock.flip(high=False)
-            if "why" in high:
-                found["why"] = high["why"]
-            else:
-                found["strobe_skew_ns"] = high["skew_ns"]
-        if strobe:
-            clock.begin_strobe()
-        why = found.pop("why", "")
-        if not why and wanted is None:
-            clock.touched = False
-        part.end(ok=not why, why=why, **{key: value for key, value in found.items() if key not in {"lo", "hi"}})
 
     def _vacuous(self, want: Mapping[str, Any], steps: Sequence[str]) -> list[Part]:
         """Parts of ``want`` that no step covers: they are unavailable here, or need no step."""
@@ -444,7 +345,7 @@ class HostKeeper:
         if want["down"]:
             # Written for the next start, which measures it; no process reads the clock until then.
             with contextlib.suppress(OSError):
-                self._want_clock(want["clock"])
+                self.clocks.want(want["clock"])
         elif want["frozen"] and "SIGSTOP" not in steps:
             parts.append(Part("frozen").end(ok=False, why="no process runs"))
         disk = self._node.disk

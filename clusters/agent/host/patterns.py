@@ -1,4 +1,4 @@
-"""A user's pattern over command lines, matched in a process of its own.
+"""A user's pattern over command lines, or what a command printed, matched in a process of its own.
 
 Guarantees: a pattern that takes too long is refused after a bounded time, while the agent continues to serve. Out of
 scope: which command lines are matched (``adopted``).
@@ -35,16 +35,17 @@ def _too_slow(*_: object) -> None:
     raise TooSlow
 
 
-def matched(pattern: str, texts: Sequence[str]) -> dict[str, Any]:
-    """The indices of the texts that a pattern matches; ``slow``: which text took too long; ``error``: why none.
+def matched(pattern: str, texts: Sequence[str], *, grouped: bool = False) -> dict[str, Any]:
+    """``found``: the indices of the texts that a pattern matches; ``grouped``: its named groups in each of those
+    instead. ``slow``: which text took too long; ``error``: why none.
 
     Runs in the main thread of a process whose SIGVTALRM raises TooSlow: a pattern blocks the whole process.
     """
 
-    def search(compiled: re.Pattern[str], text: str) -> bool:
+    def search(compiled: re.Pattern[str], text: str) -> re.Match[str] | None:
         try:
             signal.setitimer(signal.ITIMER_VIRTUAL, MATCH_LIMIT_S)
-            return compiled.search(text) is not None
+            return compiled.search(text)
         finally:
             signal.setitimer(signal.ITIMER_VIRTUAL, 0)
 
@@ -52,34 +53,36 @@ def matched(pattern: str, texts: Sequence[str]) -> dict[str, Any]:
         compiled = re.compile(pattern)
     except (re.error, RecursionError, OverflowError) as error:
         return {"error": f"it is no valid pattern here: {error}"}
-    found = []
+    found: list[Any] = []
     for place, text in enumerate(texts):
         try:
-            if search(compiled, text[:MATCHED_MAX]):
-                found.append(place)
+            match = search(compiled, text[:MATCHED_MAX])
         except TooSlow:
             return {"slow": place}
+        if match is not None:
+            found.append(match.groupdict() if grouped else place)
     return {"found": found}
 
 
 def match() -> int:
-    """Answer questions ``{"pattern", "texts"}``, one per line of stdin, until it ends."""
+    """Answer questions ``{"pattern", "texts", "grouped"}``, one per line of stdin, until it ends."""
     signal.signal(signal.SIGVTALRM, _too_slow)
     for line in sys.stdin.buffer:
         asked = json.loads(line)
-        sys.stdout.write(json.dumps(matched(asked["pattern"], asked["texts"])) + "\n")
+        answer = matched(asked["pattern"], asked["texts"], grouped=asked.get("grouped") is True)
+        sys.stdout.write(json.dumps(answer) + "\n")
         sys.stdout.flush()
     return 0
 
 
-def found_by(pattern: str, texts: Sequence[str], answer: Mapping[str, Any]) -> list[int]:
-    """The indices in an answer of ``match``. Raises Refused if the pattern could not be matched."""
+def found_by(pattern: str, texts: Sequence[str], answer: Mapping[str, Any]) -> list[Any]:
+    """What an answer of ``match`` found. Raises Refused if the pattern could not be matched."""
     if "slow" in answer:
         text = texts[int(answer["slow"])]
         raise Refused(f"the pattern {pattern!r} needs longer than {MATCH_LIMIT_S * 1000:.0f} ms for {text[:200]!r}")
     if "error" in answer:
         raise Refused(f"the pattern {pattern!r} cannot be matched: {answer['error']}")
-    return [int(place) for place in answer["found"]]
+    return list(answer["found"])
 
 
 class Matcher:
@@ -94,9 +97,16 @@ class Matcher:
 
     def places(self, texts: Sequence[str]) -> list[int]:
         """The indices of the texts that match. Raises Refused if that cannot be determined."""
+        return self._ask(texts, grouped=False)
+
+    def groups(self, text: str) -> Mapping[str, str | None] | None:
+        """The named groups; None if it does not match. Raises Refused if that cannot be determined."""
+        return next(iter(self._ask([text], grouped=True)), None)
+
+    def _ask(self, texts: Sequence[str], *, grouped: bool) -> list[Any]:
         with self._lock:
             try:
-                answer = self._process.ask({"pattern": self._pattern, "texts": texts})
+                answer = self._process.ask({"pattern": self._pattern, "texts": texts, "grouped": grouped})
             except (OSError, ValueError) as error:
                 why = str(error) or type(error).__name__
                 raise Refused(f"the pattern {self._pattern!r} cannot be matched: {why}") from error

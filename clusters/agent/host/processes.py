@@ -179,9 +179,18 @@ class Processes:
             return True
 
     def tool(
-        self, argv: Sequence[str], *, given: bytes = b"", limit_s: float = TOOL_LIMIT_S, cap: int = OUTPUT_MAX
+        self,
+        argv: Sequence[str],
+        *,
+        given: bytes = b"",
+        limit_s: float = TOOL_LIMIT_S,
+        cap: int = OUTPUT_MAX,
+        node: Confined | None = None,
     ) -> tuple[int, bytes, bytes]:
-        """Run a command: exit code, stdout, stderr. 124: ran out of time and was killed; 127: could not be started."""
+        """Run a command, confined as ``node``: exit code, stdout, stderr.
+
+        124: it ran out of time and was killed; 127: it could not be started.
+        """
         deadline = time.monotonic() + limit_s
         if given:
             stdin = os.memfd_create("dethrone-input")
@@ -192,7 +201,7 @@ class Processes:
         out_r, out_w = os.pipe()
         err_r, err_w = os.pipe()
         try:
-            child = self.spawn(argv, files=(stdin, out_w, err_w))
+            child = self.spawn(argv, files=(stdin, out_w, err_w), node=node)
         except (OSError, ValueError) as error:
             os.close(out_r)
             os.close(err_r)

@@ -214,6 +214,18 @@ def _clean_command(raw: Any) -> dict[str, Any]:
     }
 
 
+def _clean_question(raw: Any) -> dict[str, Any] | None:
+    """How the node is asked for its clock; whether the pattern compiles is found out by the process that matches it."""
+    if raw is None:
+        return None
+    question = object_of(raw, "clock_command")
+    argv = texts_of(question.get("argv"), "argv")
+    if not argv:
+        raise Refused("argv is empty")
+    tolerance_ns = integer_of(question, "tolerance_ns", low=0, high=3600 * SECOND)
+    return {"argv": argv, "pattern": text_of(question, "pattern"), "tolerance_ns": tolerance_ns}
+
+
 def clean_start(raw: Any) -> dict[str, Any]:
     """How to start a node, with every field checked. Raises Refused for anything else."""
     raw = object_of(raw, "start")
@@ -234,6 +246,7 @@ def clean_start(raw: Any) -> dict[str, Any]:
         "log_path": text_of(raw, "log_path"),
         "data_dir": text_of(raw, "data_dir"),
         "clock_socket": raw.get("clock_socket"),
+        "clock_command": _clean_question(raw.get("clock_command")),
         "link_socket": raw.get("link_socket"),
         "faketime": raw.get("faketime") is True,
         "fails": raw.get("fails") is True,

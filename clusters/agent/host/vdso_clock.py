@@ -42,7 +42,8 @@ READ_BY = "a reader of ours, by the code and the data in the process' vDSO"
 
 
 Asked = Callable[[Callable[[int], "tuple[int, ...]"]], Mapping[str, Any]]
-"""Asks a process for its clocks, given the skews that are right at a time; answers as ``measure_skew`` does."""
+"""Asks a process for its clocks, given the skews that are right at a time; answers as ``measure_skew`` does, or with
+``told``, what a command printed (``ToldClock.compared``), and ``why`` that is wrong."""
 
 
 def hand_as(node: Confined) -> Confined | None:
@@ -271,6 +272,8 @@ class VdsoClock:
     def _asked(self, ask: Asked | None) -> tuple[str, dict[str, Any]]:
         """What the process says itself; one that does not answer says nothing."""
         found = {} if ask is None or self._mono != NO_SKEW else ask(self.expected)
+        if "told" in found:
+            return str(found.get("why", "")), {"by": "vdso", "told": found["told"]}
         if "skew_ns" not in found:
             return "", {"by": "vdso"}
         seen = {"skew_ns": found["skew_ns"], "by": "vdso", "read_by": "the process itself"}

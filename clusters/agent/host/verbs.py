@@ -31,6 +31,7 @@ from dethrone.clusters.agent.host.healing import heal_alone
 from dethrone.clusters.agent.host.knocks import knock
 from dethrone.clusters.agent.host.news import News
 from dethrone.clusters.agent.host.node import NodeProcess
+from dethrone.clusters.agent.host.node_clocks import NodeClocks
 from dethrone.clusters.agent.host.noise import Canary, Totals
 from dethrone.clusters.agent.host.placing import read_part, write_part
 from dethrone.clusters.agent.host.probes import Probes, reset_flows
@@ -126,6 +127,7 @@ class Host:
             "probe_links": ("probe", self._probe_links),
             "unshaped": ("state", lambda _: {"why": self.qualities.unavailable()}),
             "unskewed": ("state", lambda _: {"why": self.node.unskewed()}),
+            "ask_clock": ("state", lambda _: self.keeper.clocks.ask_command()),
             "send_burst": ("probe", self._send_burst),
             "read_burst": ("probe", self._read_burst),
             "knock": ("measure", lambda request: knock(self.probes, request)),
@@ -148,7 +150,7 @@ class Host:
             self.rules,
             self.qualities,
             self.probes,
-            self.clock,
+            NodeClocks(self.clock, self.node, self.processes),
             self.node,
             term_limit_s=self._term_limit_s,
             commands=self.commands,

@@ -15,7 +15,7 @@ import msgspec
 from dethrone.harness.core.clock import Ns, Span
 from dethrone.harness.core.hoststate import DiskModel, HostState
 from dethrone.harness.core.interfaces.availability import Available
-from dethrone.harness.core.interfaces.system import Command, Places
+from dethrone.harness.core.interfaces.system import ClockCommand, Command, Places
 from dethrone.harness.core.plan import Plan
 from dethrone.harness.core.promise import NOISE_MAX_NS
 from dethrone.harness.core.watches import Watch
@@ -66,6 +66,7 @@ class NodeStart(msgspec.Struct, frozen=True, kw_only=True):
     it is not, clocks are skewed in the vDSO of the process.
     ``link_socket``: a unix socket where the process takes what is to become of its peers' messages, or None.
     ``clock_socket``: a unix socket where the process reports its own clocks (``{"mono_ns", "wall_ns"}``), or None.
+    ``clock_command``: how the process is asked for its wall clock, where it only prints it.
     The directories of ``data_dir``, ``log_path`` and ``run_dir`` become the node's own.
     ``fatal``: plain texts; a line that contains one is reported. They are looked for in ``fatal_path``, or in the
     node's output where that is None, and in ``fatal_more``.
@@ -84,6 +85,7 @@ class NodeStart(msgspec.Struct, frozen=True, kw_only=True):
     log_path: str
     data_dir: str
     clock_socket: str | None = None
+    clock_command: ClockCommand | None = None
     link_socket: str | None = None
     faketime: bool = False
     run_dir: str | None = None
@@ -200,6 +202,15 @@ class SkewedHost(Protocol):
 
     def unskewed(self) -> str:
         """Try what does no harm: why they cannot, or ""."""
+
+
+@runtime_checkable
+class ClockAsked(Protocol):
+    """A host that can ask its node for its wall clock (``NodeStart.clock_command``)."""
+
+    def ask_clock(self) -> Mapping[str, Any]:
+        """``printed``, ``wall_ns``; ``skew_ns`` against the host's clock, known within ``within_ns``; ``wrong``: it is
+        more than what is tolerated. ClusterError: no answer that is understood."""
 
 
 @runtime_checkable

@@ -70,6 +70,18 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     rejoining: tuple[str, ...] = ()
 
 
+class ClockCommand(msgspec.Struct, frozen=True, kw_only=True):
+    """A command on a node's host that prints the wall clock of the node itself.
+
+    ``pattern``: finds the time in its output, with the groups ``s``, ``ms``, ``us`` and ``ns``, which add up, or
+    ``time``. A skew that is wrong by more than ``tolerance_ns``, besides what the question took, did not take.
+    """
+
+    argv: tuple[str, ...]
+    pattern: str
+    tolerance_ns: Ns
+
+
 class StatusCall(msgspec.Struct, frozen=True, kw_only=True):
     """How to ask a node for its status without blocking: bytes to a TCP port, and how the answer is framed.
 
@@ -263,6 +275,14 @@ class Unpreloaded(Protocol):
 
     def unpreloaded(self) -> str:
         """Why: they have no libc, or do not report their clocks."""
+
+
+@runtime_checkable
+class Timekeeping(Protocol):
+    """A system whose nodes print their own wall clock on request."""
+
+    def clock_command(self, node: NodeSpec) -> ClockCommand | None:
+        """The command, or None: these do not."""
 
 
 @runtime_checkable

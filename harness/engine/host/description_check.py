@@ -14,9 +14,7 @@ import socket
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Literal
-
-import msgspec
+from typing import Any
 
 from dethrone.harness.core import registry
 from dethrone.harness.core.clock import MS, SECOND, Ns
@@ -35,10 +33,13 @@ from dethrone.harness.core.interfaces import (
     Reading,
     StatusCall,
     System,
+    Timekeeping,
     Versioned,
 )
 from dethrone.harness.core.ledger import Ledger, state_dir
 from dethrone.harness.core.plan import Plan
+from dethrone.harness.engine.host.clock_check import clock_rows
+from dethrone.harness.engine.host.doctor_row import DoctorRow
 from dethrone.harness.engine.run.options import RunOptions
 from dethrone.harness.engine.run.planning import Draft, draft
 from dethrone.harness.engine.run.runner import deploy_spec, lenders, node_specs, prepare_host, shared_users, stop_nodes
@@ -54,18 +55,6 @@ FIND = 'PATH="$PATH:/usr/local/sbin:/usr/sbin:/sbin"; command -v "$1" >/dev/null
 """Whether a program is found on a host."""
 LINES_MAX = 3
 """At most this number of malformed lines is shown."""
-
-Seen = Literal["yes", "no", "not seen"]
-
-
-class DoctorRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One step and how it went."""
-
-    step: str
-    what: str
-    seen: Seen = "yes"
-    why: str = ""
-    what_to_do: str = ""
 
 
 class _End(Exception):  # noqa: N818 - the end of an examination, not a mistake
@@ -203,6 +192,7 @@ class _Examination:
         if before is not None:
             self._operations(nodes, before)
             self._restart(hosts, nodes, first)
+            self._clock(hosts[first], nodes[first])
         self._settle(SETTLE_NS)
         self._trace()
 
@@ -369,6 +359,11 @@ class _Examination:
             self._no("restart", f"{name} answers after kill -9", why, "is {data_dir} its directory?")
         else:
             self._yes("restart", f"{name} answers after kill -9, in term {after.term}")
+
+    def _clock(self, host: Host, node: NodeSpec) -> None:
+        """Whether the node says itself what a clock fault did to it, where the file names a command for that."""
+        if isinstance(self._system, Timekeeping) and self._system.clock_command(node) is not None:
+            self.rows += clock_rows(host, lent=self._backend.traits.lending is not None)
 
     def _reading(self, node: NodeSpec) -> Reading | None:
         call = self._system.status_call(node)
