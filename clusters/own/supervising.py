@@ -112,6 +112,9 @@ def commands_in(description: Description) -> Iterator[tuple[str, tuple[str, ...]
             yield "[setup] until", split(starts.setup.until, where="[setup]")
     if description.probe.command is not None:
         yield "[probe] command", split(description.probe.command, where="[probe]")
+    for name, op in description.membership.changes.items():
+        if op.command is not None:
+            yield f"[membership] {name}", split(op.command, where="[membership]")
     if description.clock is not None:
         yield "[clock] command", split(description.clock.command, where="[clock]")
 

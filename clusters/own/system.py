@@ -35,6 +35,7 @@ from dethrone.clusters.own.unpacking import brought, contents_of, programs_of, u
 from dethrone.clusters.own.version import version_of
 from dethrone.clusters.own.words import fill
 from dethrone.clusters.systems import rolling
+from dethrone.clusters.systems.membership import looking
 from dethrone.clusters.systems.target import check_voters
 from dethrone.harness.core import registry
 from dethrone.harness.core.clock import SECOND, Ns
@@ -426,6 +427,10 @@ class OwnSystem:
     def trace_name(self, line: TraceLine) -> str:
         """The format's name of a line."""
         return event_of(line)
+
+    def look_at_members(self, node: NodeSpec) -> tuple[str, ...]:
+        """See ``dethrone.harness.core.interfaces.Described``."""
+        return looking(node) if self._description.membership.changes else ()
 
     def samples(self) -> Sequence[tuple[str, Any]]:
         """One of each operation, on a key of their own."""

@@ -58,6 +58,11 @@ def program() -> bytes:
     return importlib.resources.files("dethrone.clusters.systems").joinpath("membership_host.py").read_bytes()
 
 
+def looking(node: NodeSpec) -> tuple[str, ...]:
+    """The command on its host that prints what the others say of it."""
+    return (node.python, "-S", f"{node.run_dir}/{PROGRAM}", "look", node.run_dir)
+
+
 def membership_files(node: NodeSpec, changes: Changes) -> dict[str, bytes]:
     """Absolute path → content, of this node's host."""
 

@@ -1,11 +1,12 @@
 """On a host, by itself: its node is removed from the members of the cluster, or added again, by asking the others.
 
-    membership.py begin|check|end RUN_DIR
+    membership.py begin|check|end|look RUN_DIR
 
 Guarantees: nothing is asked before the answers of the others were understood (they list the node); a file says that it
 was, before it is; ``check`` exits with 0 exactly while the node is no member: while no other node answers, what was
-seen last counts. The data are removed only once the others no longer list the node, and before it is added again. Every
-verb may be killed and run again. Standard library only. Out of scope: whose process this is, and when the node starts.
+seen last counts. ``look`` changes nothing: it prints what each of the others answers. The data are removed only once
+the others no longer list the node, and before it is added again. Every verb may be killed and run again. Standard
+library only. Out of scope: whose process this is, and when the node starts.
 """
 
 from __future__ import annotations
@@ -72,6 +73,17 @@ class Membership:
         for match in filter(None, found):
             self.member_id = match.groupdict().get("id") or self.member_id
         return [match is not None for match in found]
+
+    def look(self) -> str:
+        """Print what the others say of it, as JSON; "" always."""
+        said = [asked(one["members"]) for one in self.config["others"]]
+        found = [re.search(self.config["member"], text) for _, text in said]
+        others = [
+            {"done": done, "listed": match is not None, "id": match and match.groupdict().get("id"), "said": text[:300]}
+            for (done, text), match in zip(said, found)  # noqa: B905 - Python 3.9
+        ]
+        sys.stdout.write(json.dumps({"others": others}))
+        return ""
 
     def ask(self, what: str, of: Sequence[dict[str, Ask]]) -> None:
         """Ask one node after another until one agrees."""
@@ -160,7 +172,7 @@ def main(words: Sequence[str]) -> None:
     """Run one verb; 0 and nothing said, or 1 and why."""
     verb, run_dir = words
     one = Membership(run_dir)
-    why = {"begin": one.begin, "check": one.check, "end": one.end}[verb]()
+    why = {"begin": one.begin, "check": one.check, "end": one.end, "look": one.look}[verb]()
     sys.exit(f"membership: {why}" if why else 0)
 
 

@@ -441,6 +441,10 @@ class Described(Protocol):
     def trace_name(self, line: TraceLine) -> str:
         """The name by which the file knows the line."""
 
+    def look_at_members(self, node: NodeSpec) -> tuple[str, ...]:
+        """The command on a node's host that prints what the others say of its membership, as JSON: ``others``, each
+        with ``done``, ``listed``, ``id`` and ``said``. Empty: members do not change."""
+
     def samples(self) -> Sequence[tuple[str, Any]]:
         """Operations to try on a healthy cluster, in this order."""
 

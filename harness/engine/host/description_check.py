@@ -40,6 +40,7 @@ from dethrone.harness.core.ledger import Ledger, state_dir
 from dethrone.harness.core.plan import Plan
 from dethrone.harness.engine.host.clock_check import clock_rows
 from dethrone.harness.engine.host.doctor_row import DoctorRow
+from dethrone.harness.engine.host.membership_check import MembershipCheck
 from dethrone.harness.engine.run.options import RunOptions
 from dethrone.harness.engine.run.planning import Draft, draft
 from dethrone.harness.engine.run.runner import deploy_spec, lenders, node_specs, prepare_host, shared_users, stop_nodes
@@ -193,6 +194,7 @@ class _Examination:
             self._operations(nodes, before)
             self._restart(hosts, nodes, first)
             self._clock(hosts[first], nodes[first])
+            self._members(hosts, nodes)
         self._settle(SETTLE_NS)
         self._trace()
 
@@ -364,6 +366,15 @@ class _Examination:
         """Whether the node says itself what a clock fault did to it, where the file names a command for that."""
         if isinstance(self._system, Timekeeping) and self._system.clock_command(node) is not None:
             self.rows += clock_rows(host, lent=self._backend.traits.lending is not None)
+
+    def _members(self, hosts: Mapping[str, Host], nodes: Mapping[str, NodeSpec]) -> None:
+        """Whether leadership moves, and members change, as the file says."""
+        limit_ns = max(START_LIMIT_NS, self._plan.promise.leader_bound_ns)
+        check = MembershipCheck(hosts, nodes, ask=self._reading, limit_ns=limit_ns)
+        if "transfer" in self._system.operations():
+            self.rows += check.transferred(self._system)
+        if self._described.look_at_members(nodes[self._plan.nodes[0]]):
+            self.rows += check.changed(self._described, lent=self._backend.traits.lending is not None)
 
     def _reading(self, node: NodeSpec) -> Reading | None:
         call = self._system.status_call(node)

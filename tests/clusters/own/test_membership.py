@@ -141,6 +141,9 @@ def test_members_change_only_where_the_file_says_how_and_the_host_gets_what_it_n
     assert place == (nodes["n2"].address, 8000, "DELETE", "/members/n1")
     assert asked["add"]["argv"] == ["ctl", "--at", f"{nodes['n2'].address}:8000", "add", "1"]
     assert [one["members"]["address"] for one in config["others"]] == [nodes["n2"].address, nodes["n3"].address]
+    assert able.look_at_members(nodes["n1"]) == ("/py", "-S", "/r/membership.py", "look", "/r")
+    assert system().look_at_members(nodes["n1"]) == ()
+    assert ("[membership] add", "ctl") in able.programs(nodes["n1"])
 
 
 @pytest.mark.parametrize(

@@ -143,6 +143,20 @@ def test_nothing_is_asked_before_an_answer_was_understood(cluster, host):
     assert (host.data / "wal" / "0").exists()
 
 
+def test_a_look_shows_what_each_of_the_others_says_and_changes_nothing(cluster, host, capsys):
+    host.placed()
+    assert host.run("look") == ""
+    others = json.loads(capsys.readouterr().out)["others"]
+    assert [(one["done"], one["listed"], one["id"]) for one in others] == [(True, True, "17")] * 2
+    assert others[0]["said"].startswith('[{"name": "n1"')
+    cluster.gone = True
+    host.placed(member="n4")
+    assert host.run("look") == ""
+    others = json.loads(capsys.readouterr().out)["others"]
+    assert [(one["done"], one["listed"], one["id"]) for one in others] == [(False, False, None)] * 2
+    assert (cluster.changes, host.left()) == ([], [])
+
+
 def test_a_refused_change_is_no_change_and_the_refusal_is_named(cluster, host):
     host.placed()
     cluster.refusing = {"n1", "n2", "n3"}
