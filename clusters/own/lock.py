@@ -2,7 +2,7 @@
 
 A block begins with ``# What `KIND` of the description needs`` and, on the next line, what it is for; its further lines
 are the kind's own. Guarantees: a block is replaced whole, and others stay; a file that is no such file is never
-overwritten. Out of scope: what pins mean (``python_packages``, ``go_programs``, ``maven_jars``).
+overwritten. Out of scope: what pins mean (``python_packages``, ``npm_packages``, ``go_programs``, ``maven_jars``).
 """
 
 from __future__ import annotations

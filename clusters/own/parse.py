@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from dethrone.clusters.agent.host.confinement import CAPABILITIES
+from dethrone.clusters.own import npm_packages
 from dethrone.clusters.own.changes import membership
 from dethrone.clusters.own.clock import clock_table
 from dethrone.clusters.own.go_programs import check_sources
@@ -98,7 +99,12 @@ def parse(text: str, *, path: str, read: Callable[[str], FileRead]) -> Descripti
     pins = (
         want
         for one in versions.values()
-        for want in (*one.node.go.values(), *map(pins_for, one.node.maven.values()), wanted(one.system.python))
+        for want in (
+            *one.node.go.values(),
+            *map(pins_for, one.node.maven.values()),
+            wanted(one.system.python),
+            npm_packages.wanted(one.system.npm),
+        )
     )
     pinned = tuple(dict.fromkeys(pins))
     versions = {
@@ -123,6 +129,7 @@ def _description(tables: Mapping[str, Any], *, path: str, read: Callable[[str], 
             next_step="use a small letter, then small letters, digits and '-', or '.' before a digit, at most 31",
         )
     check_requirements(system.python, where=f"{path}: [system] python")
+    npm_packages.check_packages(system.npm, where=f"{path}: [system] npm")
     for label in system.zones:
         check_label(label, where=f"{path}: [system] zones")
     knobs = _knobs(tables.get("knobs", {}), where=f"{path}: [knobs]")

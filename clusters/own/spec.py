@@ -21,7 +21,8 @@ from dethrone.clusters.recipe import name_of
 class SystemTable(Table, frozen=True, kw_only=True):
     """``[system]``: ``name`` in reports; ``image``: the one to build hosts on; ``packages``: Debian's, added to it;
     ``debian``: the release that these are of, and that hosts' image is made of [bookworm].
-    ``python``: packages of the Python index, ``name==version``, which nodes find wherever they run.
+    ``python``: packages of the Python index, ``name==version``, which nodes find wherever they run; ``npm``: of npm,
+    ``name@version``.
 
     ``zones``: labels of the zones of n1, n2 …, repeated where there are more nodes. ``version``: of the build that is
     tested, or the command of this machine that prints it.
@@ -35,6 +36,7 @@ class SystemTable(Table, frozen=True, kw_only=True):
     debian: str | None = None
     packages: tuple[str, ...] = ()
     python: tuple[str, ...] = ()
+    npm: tuple[str, ...] = ()
 
     @property
     def recipe(self) -> str:

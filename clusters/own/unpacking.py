@@ -1,9 +1,9 @@
 """What a node gets that is made here, or unpacked on its host before it starts: directories, an environment of Python
-packages, Go and Java programs, and jars.
+or npm packages, Go and Java programs, and jars.
 
 Guarantees: the same directory gives the same bytes; what is too much for a host is a ConfigError that names it. Out of
 scope: unpacking (``host/unpack``), and where wheels and programs come from (``python_packages``, ``go_programs``,
-``maven_jars``, ``java_programs``).
+``npm_packages``, ``maven_jars``, ``java_programs``).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from dethrone.clusters.own import java_programs
+from dethrone.clusters.own import java_programs, npm_packages
 from dethrone.clusters.own.go_programs import programs, sources_of
 from dethrone.clusters.own.lock import lock_file
 from dethrone.clusters.own.maven_jars import jars, jars_of, words_of
@@ -79,7 +79,7 @@ def brought(description: Path, name: str) -> FileRead:
 
 def is_needed(description: Description) -> bool:
     """Whether anything is unpacked."""
-    return bool(description.folders or description.system.python)
+    return bool(description.folders or description.system.python or description.system.npm)
 
 
 def unpacked(description: Description, node: NodeSpec, places: Mapping[str, str]) -> dict[str, bytes]:
@@ -98,6 +98,13 @@ def unpacked(description: Description, node: NodeSpec, places: Mapping[str, str]
     for number, (place, content) in enumerate(description.folders.items()):
         out[f"{packs}/{number}.zip"] = content
         folders.append((f"{packs}/{number}.zip", fill(place, places)))
+    modules = ""
+    if description.system.npm:
+        out[f"{packs}/npm.zip"] = npm_packages.archive(
+            description.system.npm, description.path, pinned=description.pinned
+        )
+        folders.append((f"{packs}/npm.zip", own))
+        modules = f"{own}/{npm_packages.FOLDER}"
     given = wheels(description.system.python, description.path, pinned=description.pinned)
     out |= {f"{packs}/{name}": content for name, content in given.items()}
     told = {
@@ -105,6 +112,7 @@ def unpacked(description: Description, node: NodeSpec, places: Mapping[str, str]
         "folders": folders,
         "wheels": [f"{packs}/{name}" for name in given],
         "site": f"{own}/python",
+        "modules": modules,
     }
     out[f"{own}/{CONFIG}"] = json.dumps(told).encode()
     out[f"{node.run_dir}/{PROGRAM}"] = Path(__file__).with_name("host").joinpath(PROGRAM).read_bytes()
@@ -120,6 +128,11 @@ def contents_of(description: Description) -> tuple[str, ...]:
         pins = pinned(description.system.python, description.path)
         known = f"{len(pins)} pinned in {lock_file(description.path).name}" if pins else "not pinned yet"
         out.append(f"Python packages: {', '.join(description.system.python)} ({known})")
+    if description.system.npm:
+        known = "not pinned yet"
+        if count := len(npm_packages.pinned(description.system.npm, description.path)):
+            known = f"{count} pinned in {lock_file(description.path).name}"
+        out.append(f"npm packages: {', '.join(description.system.npm)} ({known})")
     out += [f"{place}, built from {source}" for place, source in sources_of(description.node.go, description.path)]
     out += [f"the jars in {place}: {what}" for place, what in jars_of(description.node.maven, description.path)]
     out += [f"{place}, compiled from {', '.join(words_of(said))}" for place, said in description.node.java.items()]
@@ -132,7 +145,8 @@ def programs_of(description: Description, places: Mapping[str, str]) -> list[tup
     for key, words in commands_in(description):
         program = fill(words[0], places)
         brought = program.startswith(tuple(f"{place}/" for place in places.values())) or words_in(program)
-        bare = "/" not in program and description.system.python  # it may be one of theirs
+        packages = (*description.system.python, *description.system.npm)
+        bare = "/" not in program and packages  # it may be one of theirs
         if not brought and not bare:
             out.setdefault(program, key)
     return [(key, program) for program, key in out.items()]

@@ -46,6 +46,7 @@ class VersionTable(Table, frozen=True, kw_only=True):
     maven: Mapping[str, Named] = {}
     java: Mapping[str, Named] = {}
     python: tuple[str, ...] = ()
+    npm: tuple[str, ...] = ()
 
 
 def split_up(tables: Mapping[str, Any], *, path: str) -> dict[str, tuple[str, dict[str, Any]]]:
@@ -91,7 +92,8 @@ def _merged(tables: Mapping[str, Any], name: str, table: VersionTable) -> dict[s
     system, node = dict(tables["system"]), dict(tables["node"])
     system["version"] = name
     added = {key: getattr(table, key) for key in _OF_NODE}
-    for into, key, more in ((system, "python", table.python), *((node, key, more) for key, more in added.items())):
+    of_system = [(system, key, getattr(table, key)) for key in ("python", "npm")]
+    for into, key, more in (*of_system, *((node, key, more) for key, more in added.items())):
         given = into.get(key)
         if given is None or not more:  # what is no list, or no table, is named where it is read
             into[key] = more if given is None else given

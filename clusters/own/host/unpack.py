@@ -1,9 +1,9 @@
-"""A program that makes a host ready for a node and becomes it: unpacks directories, and an environment of wheels.
+"""A program that makes a host ready for a node and becomes it: unpacks directories, and and environments of packages.
 
     ``python3 unpack.py CONFIG COMMAND ...``
 
 Guarantees: only the standard library, for it travels to hosts alone; what is unpacked is whole or not there, and is
-unpacked once; a wheel for another Python is refused. Out of scope: where wheels come from; this host has no network.
+unpacked once; a wheel for another Python is refused. Out of scope: where packages come from; this host has no network.
 """
 
 from __future__ import annotations
@@ -111,9 +111,16 @@ def prepare(config: dict[str, object]) -> None:
         json.dump(done, file)
     os.replace(f"{note}.half", note)  # noqa: PTH105
     if config["wheels"]:
-        for name, path in (("PYTHONPATH", site), ("PATH", f"{site}/bin")):
-            rest = os.environ.get(name) or (os.defpath if name == "PATH" else "")
-            os.environ[name] = f"{path}{os.pathsep}{rest}" if rest else path
+        _found_first(PYTHONPATH=site, PATH=f"{site}/bin")
+    if config["modules"]:
+        _found_first(NODE_PATH=str(config["modules"]), PATH=f"{config['modules']}/.bin")
+
+
+def _found_first(**places: str) -> None:
+    """Let the node look there before it looks elsewhere."""
+    for name, path in places.items():
+        rest = os.environ.get(name) or (os.defpath if name == "PATH" else "")
+        os.environ[name] = f"{path}{os.pathsep}{rest}" if rest else path
 
 
 def main(arguments: list[str]) -> None:
