@@ -34,6 +34,7 @@ from dethrone.clusters.own.trace import event_of, read_lines
 from dethrone.clusters.own.unpacking import brought, contents_of, programs_of, unpacked, unpacking
 from dethrone.clusters.own.version import version_of
 from dethrone.clusters.own.words import fill
+from dethrone.clusters.own.workloads import WORKLOADS, unasked
 from dethrone.clusters.systems import rolling
 from dethrone.clusters.systems.membership import looking
 from dethrone.clusters.systems.target import check_voters
@@ -65,13 +66,6 @@ NEAR_ROOT = 2
 
 _RUNNABLE = 'n=$1; shift; while [ "$n" -gt 0 ]; do chmod 755 "$1"; shift; n=$((n-1)); done; exec "$@"'
 """Files come to hosts without a right to run them."""
-
-_WORKLOADS: tuple[tuple[str, frozenset[str]], ...] = (
-    ("register", frozenset({"put", "get", "cas"})),
-    ("log", frozenset({"append", "read"})),
-    ("set", frozenset({"add", "read"})),
-)
-"""The default workload is the first that the operations serve."""
 
 GAP_NS_MAX = 6 * SECOND
 """By default a fault begins at most this long after health is back, however slow the system's elections are."""
@@ -126,7 +120,7 @@ class OwnSystem:
         """Faults that are promised to be borne; between them a stretch long enough that liveness is exercised."""
         bound = promise_of(self._description, {}, profile=PROFILE).leader_bound_ns
         borne = self._description.promise.tolerates
-        workload = next((name for name, needs in _WORKLOADS if needs <= self.operations()), "election")
+        workload = next((name for name, needs in WORKLOADS.items() if needs <= self.operations()), "election")
         interval = bound + 2 * SECOND
         memory = self._description.node.memory
         return RunDefaults(
@@ -445,10 +439,13 @@ class OwnSystem:
         return [(f, value) for f, value in tries if f in self.operations()]
 
     def remarks(self) -> Sequence[tuple[str, Available]]:
-        """Every property that will be n/a."""
+        """Every property that will be n/a, and operations that no workload asks."""
         return [
-            (name, No(f"{why.kind}: {why.reason}", "docs/own-system.md says what shows it"))
-            for name, why in sorted(exempt(self._description, {}).items())
+            *unasked(self.operations()),
+            *(
+                (name, No(f"{why.kind}: {why.reason}", "docs/own-system.md says what shows it"))
+                for name, why in sorted(exempt(self._description, {}).items())
+            ),
         ]
 
 

@@ -40,6 +40,7 @@ from dethrone.harness.core.ledger import Ledger, state_dir
 from dethrone.harness.core.plan import Plan
 from dethrone.harness.engine.host.clock_check import clock_rows
 from dethrone.harness.engine.host.doctor_row import DoctorRow
+from dethrone.harness.engine.host.exit_output import advice, excerpt
 from dethrone.harness.engine.host.membership_check import MembershipCheck
 from dethrone.harness.engine.run.options import RunOptions
 from dethrone.harness.engine.run.planning import Draft, draft
@@ -51,9 +52,9 @@ ANSWER_LIMIT_NS = 1 * SECOND
 TERM_LIMIT_NS = 2 * SECOND
 """A leading node must report its term within this."""
 SETTLE_NS = 1 * SECOND
-LOG_BYTES = 1500
 FIND = 'PATH="$PATH:/usr/local/sbin:/usr/sbin:/sbin"; command -v "$1" >/dev/null'
 """Whether a program is found on a host."""
+OUTPUT_BYTES_MAX = 1 << 20
 LINES_MAX = 3
 """At most this number of malformed lines is shown."""
 
@@ -240,11 +241,9 @@ class _Examination:
         """Ends the examination if the process ended by itself."""
         self._settle(0)
         if node.name in self._exits:
-            tail = _log_tail(host, node)
-            why = f"its process ended with code {self._exits[node.name]}"
-            self._no(
-                "start", f"{node.name} stays up", f"{why}; its output ends with: {tail}", "fix what its output reports"
-            )
+            output = _output(host, node)
+            why = f"its process ended with code {self._exits[node.name]}; of its output:\n{excerpt(output)}"
+            self._no("start", f"{node.name} stays up", why, advice(output))
             raise _End
 
     def _status(self, hosts: Mapping[str, Host], nodes: Mapping[str, NodeSpec]) -> str | None:
@@ -487,9 +486,9 @@ def _listens(address: str, port: int) -> bool:
     return True
 
 
-def _log_tail(host: Host, node: NodeSpec) -> str:
+def _output(host: Host, node: NodeSpec) -> str:
     try:
-        return host.read_file(f"{node.log_dir}/node.log")[-LOG_BYTES:].decode("utf-8", "replace").strip() or "(nothing)"
+        return host.read_file(f"{node.log_dir}/node.log", most=OUTPUT_BYTES_MAX).decode("utf-8", "replace")
     except HarnessError:
         return "(no output)"
 
