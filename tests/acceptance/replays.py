@@ -20,9 +20,10 @@ from typing import Any
 
 import msgspec
 
-from dethrone.harness.core.clock import SECOND
+from dethrone.harness.core.clock import SECOND, Ns
 from dethrone.harness.core.scenario import Expected, parse_scenario
 from dethrone.harness.core.scenario_text import scenario_toml
+from dethrone.harness.core.schedule import Schedule
 from dethrone.harness.engine.exam.exam import Task, examine, options_of
 from dethrone.harness.engine.exam.exam_tasks import examinable, tasks_for
 from dethrone.harness.engine.replay.failure_check import StillFails
@@ -37,7 +38,7 @@ KEPT = OUT / "exam-disks"
 FAULTS = ("disk", "hold", "link", "powerloss")
 DRAWN, DRAWN_LEAST = 20, 18
 BUDGET_S = 600
-TRIES_MAX = 60
+TRIES_MAX = 150
 """Schedules that shrinking may try: the runs of some targets take seconds."""
 SHOWN_S = 5
 """CPU time in which simulation must find a bug by these faults alone for it to be drawn."""
@@ -90,8 +91,13 @@ def shortest(task: Task) -> Case:
         return case
     options = options_of(task, found.seed, variant=case.bug)
     drafted = draft(options, seed=found.seed)
+    drawn_ones = durations(drafted.plan.schedule)
     fails = StillFails(options, (found.by,))
-    small = shrink(drafted.plan.schedule, fails, tries_max=TRIES_MAX).schedule
+
+    def still(candidate: Schedule) -> bool:
+        return durations(candidate) <= drawn_ones and fails(candidate)
+
+    small = shrink(drafted.plan.schedule, still, tries_max=TRIES_MAX).schedule
     kinds = tuple(sorted({fault.kind for step in small.steps for fault in step.faults}))
     if not set(kinds) & set(FAULTS):
         return case
@@ -99,6 +105,12 @@ def shortest(task: Task) -> Case:
     lasting = msgspec.structs.replace(fails.options(small), settings=settings)
     text = written(lasting, drafted.plan.nodes, small, (found.by,), case.bug)
     return msgspec.structs.replace(case, kinds=kinds, scenario=text)
+
+
+def durations(schedule: Schedule) -> frozenset[tuple[str, Ns, Ns]]:
+    """How long faults are held and delayed. Those of the schedule that was drawn stay: a simulated fault begins at once,
+    a real one takes its time to be in force, and what was shortened to that moment would miss it."""
+    return frozenset((fault.kind, fault.hold_ns, fault.delay_ns) for step in schedule.steps for fault in step.faults)
 
 
 def drawn() -> Iterator[Case]:

@@ -1,4 +1,4 @@
-"""What a node that ended by itself printed, as doctor shows it: the lines that tell why, and what to do about them.
+"""What a node that ended by itself printed, as doctor shows it: the lines that name the cause, and what to do next.
 
 Guarantees: pure. Out of scope: reading the output.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 SHORT_LINES = 12
-"""Output of so many lines is shown whole."""
+"""Output that is no longer is shown whole."""
 FIRST, TELLING, LAST = 2, 6, 3
 WIDEST = 240
 _TELLING = re.compile(
@@ -20,7 +20,7 @@ _NOT_ALLOWED = re.compile(r"permission denied|operation not permitted|eacces|epe
 
 
 def excerpt(output: str) -> str:
-    """The first lines, the first of those that tell of trouble, and the last: some programs name the cause at the
+    """The first lines, the first of those that mention trouble, and the last: some programs name the cause at the
     beginning, and some at the end."""
     lines = [line[:WIDEST] for line in output.strip().splitlines()]
     if len(lines) <= SHORT_LINES:
