@@ -108,8 +108,8 @@ def shortest(task: Task) -> Case:
 
 
 def durations(schedule: Schedule) -> frozenset[tuple[str, Ns, Ns]]:
-    """How long faults are held and delayed. Those of the schedule that was drawn stay: a simulated fault begins at once,
-    a real one takes its time to be in force, and what was shortened to that moment would miss it."""
+    """How long faults are held and delayed. Those of the schedule that was drawn stay: a simulated fault begins at
+    once, a real one takes its time to be in force, and what was shortened to that moment would miss it."""
     return frozenset((fault.kind, fault.hold_ns, fault.delay_ns) for step in schedule.steps for fault in step.faults)
 
 
