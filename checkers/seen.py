@@ -287,8 +287,7 @@ def double(values: Sequence[Any]) -> list[Any]:
     return []
 
 
-NO_LAST_READ = "reads may be old, and none was asked after the last write was over"
-"""Why a run in which only the last reads count shows nothing."""
+NO_LAST_READ = "reads may be old, so only those at the end count: none was asked after an acknowledged write"
 
 
 def lost_at_last(

@@ -30,7 +30,7 @@ from dethrone.harness.core import registry, store
 from dethrone.harness.core.errors import HarnessError
 from dethrone.harness.core.foreign.reading import READERS, read_file
 from dethrone.harness.core.http_answer import AnswerReader
-from dethrone.harness.core.interfaces import Malformed, NodeSpec
+from dethrone.harness.core.interfaces import Malformed, NodeSpec, StatusCall
 from dethrone.harness.core.limits import reading_trouble, trace_trouble, value_trouble
 from dethrone.harness.core.schedule_text import read_schedule
 from dethrone.harness.engine.nightly.night_file import read_night
@@ -222,7 +222,9 @@ class Kinds:
                 reading_trouble(found)
 
     def http(self, raw: bytes) -> None:
-        for reader in (AnswerReader(body_max=1 << 20, until_close=True), status_reader("http"), status_reader("u32")):
+        asked = (("http", 1), ("http", 2), ("u32", 1))
+        calls = (StatusCall(port=1, request=b"", framing=framing, answers=answers) for framing, answers in asked)
+        for reader in (AnswerReader(body_max=1 << 20, until_close=True), *map(status_reader, calls)):
             try:
                 for at in range(0, len(raw), 1000):
                     reader.feed(raw[at : at + 1000])
