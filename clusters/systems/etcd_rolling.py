@@ -22,16 +22,10 @@ from collections.abc import Mapping
 import msgspec
 
 from dethrone.clusters.docker.labels import BIN
-from dethrone.clusters.systems.etcd import (
-    CLIENT_PORT,
-    SYSTEM_3_7,
-    Etcd35System,
-    EtcdSystem,
-)
+from dethrone.clusters.systems.etcd import CLIENT_PORT, SYSTEM_3_7, Etcd35System, EtcdSystem
 from dethrone.clusters.systems.released import Knob, Number
-from dethrone.clusters.systems.rolling import CHANGES, FAULTS, KNOB, Rolling, version_knob
-from dethrone.harness.core.interfaces import Command, NodeSpec, Reading, RunDefaults, StatusCall
-from dethrone.harness.core.promise import Promise
+from dethrone.clusters.systems.rolling import Rolling
+from dethrone.harness.core.interfaces import Command, NodeSpec, Reading, StatusCall
 from dethrone.harness.core.version_limits import VersionLimits
 
 AS_RELEASED = "0"
@@ -65,9 +59,8 @@ class EtcdRolling(Rolling, EtcdSystem):
     releases: Mapping[str, EtcdSystem] = {"3.4": EtcdSystem(), "3.5": _Etcd3535(), "3.6": _Etcd36(), "3.7": SYSTEM_3_7}
 
     def known_knobs(self) -> Mapping[str, Knob]:
-        """Those of a release, the first version, and after how many entries a snapshot is taken; 0: as released."""
-        snapshots = Number(AS_RELEASED, 0, 1_000_000)
-        return {**super().known_knobs(), KNOB: version_knob(self.versions()), "snapshot_count": snapshots}
+        """Besides, after how many entries a snapshot is taken; 0: as released."""
+        return {**super().known_knobs(), "snapshot_count": Number(AS_RELEASED, 0, 1_000_000)}
 
     def commands(self, node: NodeSpec) -> Mapping[str, Command]:
         """Those of the releases, with the same count of entries in all of them."""
@@ -81,10 +74,6 @@ class EtcdRolling(Rolling, EtcdSystem):
     def limits(self) -> VersionLimits:
         """See ``dethrone.harness.core.interfaces.Limited``."""
         return VersionLimits(steps=1, below_all=False, source="etcd's upgrade guides")
-
-    def defaults(self) -> RunDefaults:
-        """An upgrade first."""
-        return msgspec.structs.replace(super().defaults(), faults=FAULTS)
 
     def status_call(self, node: NodeSpec) -> StatusCall:
         """The published variables, and which release answers."""
@@ -101,10 +90,6 @@ class EtcdRolling(Rolling, EtcdSystem):
         except msgspec.MsgspecError:
             return None
         return None if found is None else msgspec.structs.replace(found, version=self.version_of(said))
-
-    def promise(self, knobs: Mapping[str, str], *, profile: str, voters: int) -> Promise:
-        """That of a release, also while nodes change theirs."""
-        return super().promise(knobs, profile=profile, voters=voters).doing(CHANGES)
 
     def documented(self) -> str:
         """All of them."""

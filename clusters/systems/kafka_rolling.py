@@ -4,8 +4,9 @@ Which release a node runs is what its own process says: the version that Kafka's
 (``AppInfoParser``), in the same answer as its Raft status.
 
 Guarantees: the storage is formatted for the metadata of 3.9 whichever release is first, and ``metadata.version`` stays
-there: an upgrade that is not finalized. So nodes may run either release side by side, and may go back. Out of scope:
-finalizing it (``kafka-features.sh upgrade --release-version 4.1``), after which none may.
+there: an upgrade that is not finalized. So nodes may run either release side by side, and may go back. The promise is
+that of 3.9, which has no pre-vote. Out of scope: finalizing the upgrade (``kafka-features.sh upgrade --release-version
+4.1``), after which none may go back.
 
 Source: Kafka documentation 4.1, "Upgrading KRaft-based clusters": node by node, from 3.3 and later, with
 ``metadata.version`` raised once all nodes run the new release.
@@ -19,10 +20,8 @@ import msgspec
 
 from dethrone.clusters.systems import jvm
 from dethrone.clusters.systems.kafka import STATUS, KafkaSystem
-from dethrone.clusters.systems.released import Knob
-from dethrone.clusters.systems.rolling import CHANGES, FAULTS, KNOB, Rolling, version_knob
-from dethrone.harness.core.interfaces import NodeSpec, Reading, RunDefaults
-from dethrone.harness.core.promise import Promise
+from dethrone.clusters.systems.rolling import Rolling
+from dethrone.harness.core.interfaces import NodeSpec, Reading
 
 OLDEST = "3.9"
 
@@ -35,24 +34,12 @@ class KafkaRolling(Rolling, KafkaSystem):
         "4.1": KafkaSystem(name="", release="4.1.0", recipe="kafka-4.1", pre_vote=True, metadata=(OLDEST,)),
     }
 
-    def known_knobs(self) -> Mapping[str, Knob]:
-        """Those of a release, and the first version."""
-        return {**super().known_knobs(), KNOB: version_knob(self.versions())}
-
-    def defaults(self) -> RunDefaults:
-        """An upgrade first."""
-        return msgspec.structs.replace(super().defaults(), faults=FAULTS)
-
     def reading(self, node: NodeSpec, body: bytes) -> Reading | None:
         """What Kafka publishes of its Raft, of the release that the same process says it is."""
         found, status = super().reading(node, body), jvm.status_of(STATUS, body)
         if found is None or status is None:
             return None
         return msgspec.structs.replace(found, version=self.version_of(status.version))
-
-    def promise(self, knobs: Mapping[str, str], *, profile: str, voters: int) -> Promise:
-        """That of 3.9, which has no pre-vote, also while nodes change their release."""
-        return super().promise(knobs, profile=profile, voters=voters).doing(CHANGES)
 
 
 SYSTEM = KafkaRolling(name="kafka-rolling", release="3.9.1 and 4.1.0", recipe="kafka-rolling", pre_vote=False)

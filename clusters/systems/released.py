@@ -13,8 +13,8 @@ from collections.abc import Mapping
 import msgspec
 
 from dethrone.harness.core.errors import ConfigError
-from dethrone.harness.core.interfaces import Available, NodeSpec, TraceLine, Yes
-from dethrone.harness.core.promise import NotPromised
+from dethrone.harness.core.interfaces import Available, NodeSpec, RunDefaults, TraceLine, Yes
+from dethrone.harness.core.promise import NotPromised, Promise
 from dethrone.harness.core.registry import unknown_name
 
 
@@ -92,9 +92,17 @@ class Released:
         """What its channels show."""
         return self.channels
 
-    @abstractmethod
     def known_knobs(self) -> Mapping[str, Knob]:
         """All knobs of this release, in the order in which they are shown."""
+        raise NotImplementedError
+
+    def defaults(self) -> RunDefaults:
+        """See ``System``."""
+        raise NotImplementedError
+
+    def promise(self, knobs: Mapping[str, str], *, profile: str, voters: int) -> Promise:
+        """See ``System``."""
+        raise NotImplementedError
 
     @abstractmethod
     def profiles(self) -> Mapping[str, str]:

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from dethrone.clusters.systems.released import Choice, Released
-from dethrone.harness.core.interfaces import Command, NodeSpec, System
+import msgspec
+
+from dethrone.clusters.systems.released import Choice, Knob, Released
+from dethrone.harness.core.interfaces import Command, NodeSpec, RunDefaults, System
+from dethrone.harness.core.promise import Promise
 from dethrone.harness.core.registry import unknown_name
 
 KNOB = "version"
@@ -30,17 +33,25 @@ def chosen(word: str, names: tuple[str, ...]) -> str:
     return word
 
 
-def version_knob(names: tuple[str, ...]) -> Choice:
-    """The knob of a system whose nodes begin with the oldest."""
-    return Choice(names[0], (*names, OLDEST, NEWEST))
-
-
 class Rolling(Released):
     """See ``dethrone.harness.core.interfaces.Upgradable``: the part that is the same for all. Mixed in before the
     adapter of a release, whose knobs it has besides ``version``."""
 
     releases: Mapping[str, System]
     """Version → the adapter of that release, from the oldest to the newest."""
+
+    def known_knobs(self) -> Mapping[str, Knob]:
+        """Those of a release, and the version with which nodes begin: the oldest."""
+        names = self.versions()
+        return {**super().known_knobs(), KNOB: Choice(names[0], (*names, OLDEST, NEWEST))}
+
+    def defaults(self) -> RunDefaults:
+        """Those of a release, with an upgrade first."""
+        return msgspec.structs.replace(super().defaults(), faults=FAULTS)
+
+    def promise(self, knobs: Mapping[str, str], *, profile: str, voters: int) -> Promise:
+        """That of a release, also while nodes change theirs."""
+        return super().promise(knobs, profile=profile, voters=voters).doing(CHANGES)
 
     def knobs(self, settings: Mapping[str, str], *, profile: str | None, variant: str | None) -> Mapping[str, str]:
         """All knobs as words. Raises ConfigError."""
