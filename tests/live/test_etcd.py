@@ -1,5 +1,6 @@
 """A real system on real clusters: etcd passes, and an etcd that an operator has ruined does not."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -64,7 +65,10 @@ def test_every_release_hands_leadership_over_when_it_is_asked_to(tmp_path, state
 @pytest.mark.nightly("a minute and a half each; CI changes the members of a system of a few lines")
 @pytest.mark.parametrize("release", ["etcd", "etcd-3.5", "etcd-3.7"])
 def test_every_release_removes_members_and_adds_them_again_without_losing_anything(tmp_path, state, release):
-    words = (release, "--nodes", "5", "--faults", "member", "--nemesis-interval", "13s", "--time-limit", "50s")
+    faults = [{"kind": "member", "victims": who, "hold": "8s"} for who in ("follower", "leader")]
+    written = tmp_path / "members.json"
+    written.write_text(json.dumps({"step": [{"gap": "2s", "fault": [fault]} for fault in faults]}))
+    words = (release, "--nodes", "5", "--schedule", str(written), "--time-limit", "60s")
     result, _ = run(tmp_path, state, *words, "--seed", "1")
     assert result["trouble"] == []
     assert result["verdict"] != "fail"
