@@ -127,7 +127,9 @@ final class JRaft extends StateMachineAdapter implements Keep.Log {
         long last = 0;
         for (; entries.hasNext(); entries.next()) {
             last = entries.getIndex();
-            String answer = keep.apply(UTF_8.decode(entries.getData()).toString(), last, entries.getTerm());
+            // its own position: a leader sends the same buffer to followers that are behind
+            String command = UTF_8.decode(entries.getData().duplicate()).toString();
+            String answer = keep.apply(command, last, entries.getTerm());
             if (entries.done() != null) {
                 answers.put((Asked) entries.done(), answer);
             }
