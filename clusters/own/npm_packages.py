@@ -32,6 +32,7 @@ import msgspec
 
 from dethrone.clusters.docker.state import locked, state_directory
 from dethrone.clusters.own import lock
+from dethrone.clusters.own.package_index import check_exact, unavailable, wanted
 from dethrone.harness.core.errors import ConfigError, MissingCapability
 
 LIMIT_S = 600
@@ -62,13 +63,7 @@ class Pin(msgspec.Struct, frozen=True):
 
 def check_packages(packages: Sequence[str], *, where: str) -> None:
     """Raise ConfigError for one that does not name its version."""
-    for one in packages:
-        if not _EXACT.fullmatch(one):
-            raise ConfigError(
-                f"{one!r} does not say which package in which version",
-                where=where,
-                next_step='write name@version, as in npm = ["ws@8.18.0"]',
-            )
+    check_exact(packages, _EXACT, where=where, example='name@version, as in npm = ["ws@8.18.0"]')
 
 
 def archive(packages: Sequence[str], description: str, *, pinned: Sequence[str] = ()) -> bytes:
@@ -94,11 +89,6 @@ def pinned(packages: Sequence[str], description: str) -> tuple[str, ...]:
     """``name@version`` of all that these packages are pinned to; empty: nothing is yet."""
     kept = lock.found(KIND, wanted(packages), description)
     return () if kept is None else tuple(pin.package for pin in _read(kept, description))
-
-
-def wanted(packages: Sequence[str]) -> str:
-    """What the block of the lock for these packages is for."""
-    return " ".join(sorted(packages))
 
 
 def resolved(lock_text: str, *, where: str) -> list[Pin]:
@@ -265,14 +255,10 @@ def _npm(words: Sequence[str], place: Path, description: str, what: str) -> byte
         if code == 0:
             return done.stdout
     except (OSError, subprocess.TimeoutExpired) as error:
-        said = str(error)
+        said, code = str(error), -1
     lines = [line for line in said.splitlines() if "complete log" not in line]
-    raise ConfigError(
-        what,
-        where=_key(description),
-        cause="; ".join(line.strip()[:300] for line in lines[:3]) or f"npm: exit code {code}",
-        next_step=f"check name and version, and npm's own configuration; delete {lock.lock_file(description).name} "
-        "to pin what the registry has now",
+    raise unavailable(
+        what, description, where=_key(description), tool="npm", index="registry", said=lines, code=f"exit code {code}"
     )
 
 

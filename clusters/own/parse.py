@@ -22,8 +22,9 @@ from dethrone.clusters.own.go_programs import check_sources
 from dethrone.clusters.own.headers import check_carried
 from dethrone.clusters.own.maven_jars import check_coordinates, pins_for
 from dethrone.clusters.own.operations import operations, port_of
+from dethrone.clusters.own.package_index import wanted
 from dethrone.clusters.own.processes import check_logs, starting
-from dethrone.clusters.own.python_packages import check_requirements, wanted
+from dethrone.clusters.own.python_packages import check_requirements
 from dethrone.clusters.own.spec import (
     Description,
     LogTable,
@@ -103,7 +104,7 @@ def parse(text: str, *, path: str, read: Callable[[str], FileRead]) -> Descripti
             *one.node.go.values(),
             *map(pins_for, one.node.maven.values()),
             wanted(one.system.python),
-            npm_packages.wanted(one.system.npm),
+            wanted(one.system.npm),
         )
     )
     pinned = tuple(dict.fromkeys(pins))

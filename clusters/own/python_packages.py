@@ -22,6 +22,7 @@ from pathlib import Path
 
 from dethrone.clusters.docker.state import locked, state_directory
 from dethrone.clusters.own import lock
+from dethrone.clusters.own.package_index import check_exact, unavailable, wanted
 from dethrone.harness.core.errors import ConfigError
 
 LIMIT_S = 900
@@ -33,13 +34,7 @@ _EXACT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(\[[A-Za-z0-9._,-]+\])?==[A-Za-z
 
 def check_requirements(requirements: Sequence[str], *, where: str) -> None:
     """Raise ConfigError for one that does not name its version."""
-    for one in requirements:
-        if not _EXACT.fullmatch(one):
-            raise ConfigError(
-                f"{one!r} does not say which package in which version",
-                where=where,
-                next_step='write name==version, as in python = ["pysyncobj==0.3.14"]',
-            )
+    check_exact(requirements, _EXACT, where=where, example='name==version, as in python = ["pysyncobj==0.3.14"]')
 
 
 def wheels(requirements: Sequence[str], description: str, *, pinned: Sequence[str] = ()) -> Mapping[str, bytes]:
@@ -92,11 +87,6 @@ def made(requirements: Sequence[str], files: Mapping[str, bytes]) -> lock.Block:
     return lock.block(KIND, wanted(requirements), NOTE, "\n".join(lines))
 
 
-def wanted(requirements: Sequence[str]) -> str:
-    """What the block of the lock for these packages is for."""
-    return " ".join(sorted(requirements))
-
-
 def name_and_version(file: str) -> tuple[str, str]:
     """Of a package, by the name of its wheel or source archive.
 
@@ -142,13 +132,7 @@ def _pip(words: Sequence[str], description: str, what: str) -> None:
         said, code = "", str(error)
     if code != 0:
         lines = [line for line in said.splitlines() if line.startswith("ERROR")] or said.splitlines()[-3:]
-        raise ConfigError(
-            what,
-            where=_key(description),
-            cause="; ".join(line.strip()[:300] for line in lines[:3]) or f"pip: {code}",
-            next_step=f"check name and version, and pip's own configuration; delete {lock.lock_file(description).name} "
-            "to pin what the index has now",
-        )
+        raise unavailable(what, description, where=_key(description), tool="pip", index="index", said=lines, code=code)
 
 
 def _key(description: str) -> str:

@@ -124,15 +124,12 @@ def contents_of(description: Description) -> tuple[str, ...]:
     out = [f"the directory {place}: {_files_in(content)}" for place, content in description.folders.items()]
     if description.system.packages:
         out.append(f"Debian packages, where hosts are containers: {', '.join(description.system.packages)}")
-    if description.system.python:
-        pins = pinned(description.system.python, description.path)
-        known = f"{len(pins)} pinned in {lock_file(description.path).name}" if pins else "not pinned yet"
-        out.append(f"Python packages: {', '.join(description.system.python)} ({known})")
-    if description.system.npm:
-        known = "not pinned yet"
-        if count := len(npm_packages.pinned(description.system.npm, description.path)):
-            known = f"{count} pinned in {lock_file(description.path).name}"
-        out.append(f"npm packages: {', '.join(description.system.npm)} ({known})")
+    named = {"Python": (description.system.python, pinned), "npm": (description.system.npm, npm_packages.pinned)}
+    for kind, (packages, pinned_to) in named.items():
+        if packages:
+            pins = pinned_to(packages, description.path)
+            known = f"{len(pins)} pinned in {lock_file(description.path).name}" if pins else "not pinned yet"
+            out.append(f"{kind} packages: {', '.join(packages)} ({known})")
     out += [f"{place}, built from {source}" for place, source in sources_of(description.node.go, description.path)]
     out += [f"the jars in {place}: {what}" for place, what in jars_of(description.node.maven, description.path)]
     out += [f"{place}, compiled from {', '.join(words_of(said))}" for place, said in description.node.java.items()]
