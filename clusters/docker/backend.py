@@ -33,6 +33,7 @@ from dethrone.harness.core.clock import Ns
 from dethrone.harness.core.errors import ClusterError
 from dethrone.harness.core.interfaces import (
     OF_GROUPS,
+    OF_MOUNTS,
     USUAL_CAPABILITIES,
     Available,
     BackendTraits,
@@ -43,8 +44,6 @@ from dethrone.harness.core.interfaces import (
 )
 
 FUSE = doctor.FUSE
-OF_MOUNTS = frozenset({"disks", "power"})
-"""What a host can do whose agent may mount."""
 SOCKET = "/run/dethrone-agent/agent.sock"
 """Where the agent listens inside a container: not in a directory of the node's."""
 

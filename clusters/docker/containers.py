@@ -1,8 +1,8 @@
 """Containers as hosts: made, started, removed and listed by label.
 
-Guarantees: a container of ours has our labels, a fixed address on its run's network, no IPv6, NET_ADMIN and no other
-extra capability, a limit on memory and processes, and the agent as its first process; removal and listing look at
-labels only. Out of scope: what the agent does.
+Guarantees: a container of ours has our labels, a fixed address on its run's network, no IPv6, NET_ADMIN and what its
+agent needs to mount or to make control groups as its only extra capabilities, a limit on memory and processes, and the
+agent as its first process; removal and listing look at labels only. Out of scope: what the agent does.
 """
 
 from __future__ import annotations
@@ -68,6 +68,7 @@ def start_box(
     limit what the node uses, which takes some of these; the node has none of them.
     """
     api = client.api
+    rights = ["NET_ADMIN", *(["SYS_ADMIN"] if mounts or groups else []), *(["SYS_NICE"] if mounts else [])]
     more: dict[str, Any] = {"security_opt": ["apparmor=unconfined"]} if mounts or groups else {}
     if mounts:
         more["devices"] = ["/dev/fuse"]
@@ -82,7 +83,7 @@ def start_box(
             labels={OWNER: "run", RUN: run_id, STATE: state_dir, NODE: box.node},
             host_config=api.create_host_config(
                 network_mode=network.name,
-                cap_add=["NET_ADMIN", *(["SYS_ADMIN"] if mounts or groups else [])],
+                cap_add=rights,
                 **more,
                 **_weighed(client),
                 mem_limit=memory_bytes or MEMORY_BYTES,

@@ -22,7 +22,7 @@ from dethrone.clusters.docker.client import ENGINE_ERRORS, connect, temporary
 from dethrone.clusters.docker.image import cached_tag
 from dethrone.clusters.docker.labels import OWNER, PYTHON
 from dethrone.harness.core.errors import HarnessError
-from dethrone.harness.core.interfaces import OF_GROUPS, Available, No, Yes
+from dethrone.harness.core.interfaces import OF_GROUPS, OF_MOUNTS, Available, No, Yes
 
 Row = tuple[str, Available]
 
@@ -141,7 +141,7 @@ MOUNT = Probe(
     "kernel.umount2(place.encode(), 2)\nEND",
     why="a host cannot mount a file system: no powerloss and no disk on real hosts",
     what_to_do="use a kernel with FUSE, as root; for Docker, an engine that grants SYS_ADMIN and /dev/fuse",
-    proves=("disks", "power"),
+    proves=tuple(sorted(OF_MOUNTS)),
 )
 """Tried in a host that may mount, as hosts are in runs that need it."""
 

@@ -39,6 +39,7 @@ from dethrone.harness.core.clock import Ns
 from dethrone.harness.core.errors import ClusterError, ConfigError, HarnessError, MissingCapability
 from dethrone.harness.core.interfaces import (
     OF_GROUPS,
+    OF_MOUNTS,
     Available,
     BackendTraits,
     DeploySpec,
@@ -54,8 +55,6 @@ MEET_LIMIT_S = 20.0
 """How long a host that has just come up may take to answer."""
 
 FUSE = Path("/dev/fuse")
-OF_MOUNTS = frozenset({"disks", "power"})
-"""What a host can do whose agent may mount: made by root, for only root can make it a device."""
 
 _AGENT = "dethrone.clusters.agent"
 """The package that hosts see as the agent alone."""

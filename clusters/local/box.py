@@ -44,8 +44,8 @@ PR_CAPBSET_DROP, PR_SET_NO_NEW_PRIVS = 24, 38
 KEPT = frozenset({0, 1, 3, 4, 5, 6, 7, 8, 10, 12, 13, 18})
 """Capabilities of a host: chown, dac_override, fowner, fsetid, kill, setgid, setuid, setpcap, net_bind_service,
 net_admin, net_raw and sys_chroot (linux/capability.h)."""
-OF_MOUNTS = frozenset({21})
-"""sys_admin, for a host whose agent serves its node's data directory."""
+OF_MOUNTS = frozenset({21, 23})
+"""sys_admin and sys_nice, for a host whose agent serves its node's data directory."""
 CAPABILITIES_MAX = 64
 
 LINE_MAX = 1 << 20

@@ -8,6 +8,7 @@ from dethrone.harness.core.interfaces.availability import Available, No, Yes
 from dethrone.harness.core.interfaces.backend import (
     CLOCK_SOCKET,
     OF_GROUPS,
+    OF_MOUNTS,
     USUAL_CAPABILITIES,
     Backend,
     BackendTraits,
@@ -84,6 +85,7 @@ __all__ = [
     "CLOCK_SOCKET",
     "IN_A_CONTAINER",
     "OF_GROUPS",
+    "OF_MOUNTS",
     "USUAL_CAPABILITIES",
     "Available",
     "Backend",

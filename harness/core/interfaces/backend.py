@@ -223,6 +223,8 @@ class Probing(Protocol):
 
 OF_GROUPS = frozenset({"cpu", "memory"})
 """What a host can do whose agent has a control group for the node."""
+OF_MOUNTS = frozenset({"disks", "power"})
+"""What a host can do whose agent may mount over the node's data directory."""
 USUAL_CAPABILITIES = frozenset(
     {"iptables", "signals", "faketime", "vdso", "files", "commands", "links", "logs", "frames", "pages", "versions"}
 )

@@ -29,6 +29,7 @@ from dethrone.harness.core.hoststate import DiskModel
 from dethrone.harness.core.interfaces import (
     CLOCK_SOCKET,
     OF_GROUPS,
+    OF_MOUNTS,
     Checker,
     Composed,
     DeploySpec,
@@ -162,7 +163,7 @@ class _Run(Course):
                 nodes[name],
                 keeps_copies=puts_back_older(plan.schedule, self.draft.faults),
                 disk_model=disk_model(plan.schedule, self.draft.faults),
-                fails=bool(needs & {"disks", "power"}),
+                fails=bool(needs & OF_MOUNTS),
                 limits=tuple(sorted(needs & OF_GROUPS)),
                 watches=self.draft.watches,
             )

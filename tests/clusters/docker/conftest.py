@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import tempfile
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import docker
 import pytest
 
+from dethrone.clusters.docker.backend import DockerBackend
 from dethrone.clusters.docker.containers import remove_run
+from dethrone.harness.core.interfaces import Command, DeploySpec, Host, NodeStart
 from dethrone.harness.core.ledger import Ledger
 from tests.clusters.engine import engine_client
 
@@ -40,3 +44,25 @@ def run_id(client: docker.DockerClient) -> Iterator[str]:
     yield name
     remove_run(client, name)
     ledger.close(clean=True)
+
+
+@contextlib.contextmanager
+def one_host(run_id: str, program: str, needs: frozenset[str], **more: Any) -> Iterator[Host]:
+    """A host whose node is this Python program, with what the run needs; ``more``: fields of its start."""
+    backend = DockerBackend()
+    if not backend.traits.capabilities >= needs:
+        pytest.skip(f"this machine does not offer {', '.join(sorted(needs))}")
+    spec = DeploySpec(run_id=run_id, nodes=("n1",), image="node", base=None, state_dir=state_of(run_id), needs=needs)
+    hosts = backend.deploy(spec, origin_ns=0, news=lambda _: None, progress=lambda _: None)
+    start = NodeStart(
+        command=Command(argv=("/opt/dethrone/venv/bin/python", "-S", "-c", program)),
+        log_path="/var/log/dethrone/node.log",
+        data_dir="/var/lib/dethrone/data",
+        run_dir="/run/dethrone",
+        **more,
+    )
+    with contextlib.closing(hosts["n1"]) as host:
+        host.prepare(start, {"n1": host.address}, dead_man_ns=0)
+        host.start_node()
+        yield host
+    backend.destroy(run_id)

@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 
 from dethrone.clusters.agent.host.groups import NODE_GROUP
-from dethrone.clusters.docker.backend import DockerBackend
 from dethrone.harness.core.hoststate import HEALTHY, HostState
-from dethrone.harness.core.interfaces import OF_GROUPS, Command, DeploySpec, NodeStart
-from tests.clusters.docker.conftest import state_of
+from dethrone.harness.core.interfaces import OF_GROUPS
+from tests.clusters.docker.conftest import one_host
 from tests.waiting import until
 
 SECOND = 1_000_000_000
@@ -18,29 +17,9 @@ NODE = "import time\nkept = b'x' * (8 << 20)\nwhile True: time.sleep(60)"
 
 
 @pytest.fixture
-def host(client, run_id):
-    backend = DockerBackend()
-    if not backend.traits.capabilities >= OF_GROUPS:
-        pytest.skip("needs a kernel with control groups for cpu and memory")
-    spec = DeploySpec(
-        run_id=run_id, nodes=("n1",), image="node", base=None, state_dir=state_of(run_id), needs=OF_GROUPS
-    )
-    hosts = backend.deploy(spec, origin_ns=0, news=lambda _: None, progress=lambda _: None)
-    hosts["n1"].prepare(
-        NodeStart(
-            command=Command(argv=("/opt/dethrone/venv/bin/python", "-S", "-c", NODE)),
-            log_path="/var/log/dethrone/node.log",
-            data_dir="/var/lib/dethrone/data",
-            run_dir="/run/dethrone",
-            limits=tuple(sorted(OF_GROUPS)),
-        ),
-        {"n1": hosts["n1"].address},
-        dead_man_ns=0,
-    )
-    hosts["n1"].start_node()
-    yield hosts["n1"]
-    hosts["n1"].close()
-    backend.destroy(run_id)
+def host(run_id):
+    with one_host(run_id, NODE, OF_GROUPS, limits=tuple(sorted(OF_GROUPS))) as started:
+        yield started
 
 
 @pytest.mark.docker

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from dethrone.clusters.local.backend import OF_MOUNTS
 from dethrone.harness.core.clock import SECOND
 from dethrone.harness.core.hoststate import HEALTHY, DiskTrouble, HostState
+from dethrone.harness.core.interfaces import OF_MOUNTS
 
 pytestmark = pytest.mark.namespaces
 

@@ -5,6 +5,7 @@ import pytest
 from dethrone.clusters.local import backend
 from dethrone.harness.core.clock import SECOND
 from dethrone.harness.core.errors import ConfigError, MissingCapability
+from dethrone.harness.core.interfaces import OF_MOUNTS
 from dethrone.harness.engine.run.disk_needs import disk_model
 from dethrone.harness.engine.run.options import RunOptions
 from dethrone.harness.engine.run.planning import draft, needs_of
@@ -86,7 +87,7 @@ def powerlosses(tmp_path, *models):
 
 @pytest.mark.parametrize("model", ["journal", "posix"])
 def test_a_run_has_the_model_of_disks_that_its_losses_of_power_have(tmp_path, monkeypatch, model):
-    monkeypatch.setattr(backend, "_capabilities", lambda: backend.OF_MOUNTS)
+    monkeypatch.setattr(backend, "_capabilities", lambda: OF_MOUNTS)
     drafted = draft(options(schedule=powerlosses(tmp_path, model, model)), seed=1)
     assert disk_model(drafted.plan.schedule, drafted.faults) == model
     assert drafted.plan.promise.bears("powerloss", {"model": model}) == ("powerloss" if model == "journal" else None)
