@@ -69,6 +69,14 @@ KNOWN = (
         ("one-leader-per-term", "term-never-decreases"),
         seeds=(0, 1, 2),
     ),
+    Known(
+        "etcd-young-log",
+        (
+            *("etcd-rolling", *_TRIO, "--set", "version=3.5", "--schedule", "tests/live/etcd_young_log.toml"),
+            *("--time-limit", "40s"),
+        ),
+        ("crash",),
+    ),
     Known("nats-power", ("nats", *_POWER), ("acknowledged-survives",), excused=True),
 )
 
