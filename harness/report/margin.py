@@ -118,9 +118,14 @@ def _spoiled(margin: Margin) -> dict[str, int]:
 def _end(dose: int | None, none: str, margin: Margin) -> str:
     """One end of the answer; of a search that has none, or was stopped, what is certain so far."""
     shown = None if dose is None else kind_of(margin.question.fault).show(dose)
-    if margin.answer is not None and not margin.answer.why:
+    if margin.answer is None:
+        state = "not finished"
+    elif not margin.answer.why:
         return shown or none
-    state = "not finished" if margin.answer is None else "stopped: spoiled" if _spoiled(margin) else "stopped"
+    elif margin.answer.undecided:
+        state = "undecided in between"
+    else:
+        state = "stopped: spoiled" if _spoiled(margin) else "stopped"
     return f"{shown} ({state})" if shown else state
 
 

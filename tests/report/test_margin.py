@@ -60,6 +60,12 @@ def test_a_search_that_was_stopped_claims_nothing_of_doses_that_it_did_not_decid
     assert "stopped; certain is 400 ms (breaks)" in answer_words(stopped)
 
 
+def test_a_search_that_tried_all_its_doses_shows_its_certain_ends_and_that_the_rest_is_undecided():
+    tried = Answer(lo=100 * MS, hi=400 * MS, undecided=(200 * MS,), why="the search tried all its doses")
+    ends = ("100 ms (undecided in between)", "400 ms (undecided in between)")
+    assert table_row(margin(tried, *ROWS))[4:6] == ends
+
+
 def test_a_plot_has_a_line_a_dose_with_its_counts():
     first, second = plot(margin(None, *ROWS))
     assert first.startswith("100 ms  ░")
