@@ -1,14 +1,17 @@
 """Rows in a file, one per task: a task that has a row is not done again, and Ctrl-C loses none.
 
-Guarantees: a row is written once, when its task is done; reading drops a last line that was cut short, so that the next
-row starts on its own line. Tasks are opaque; ``worker_processes`` distributes the work.
+Guarantees: a row is written once, when its task is done, and by one process at a time; reading drops a last line that
+was cut short, so that the next row starts on its own line. Tasks are opaque; ``worker_processes`` distributes the work.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import contextlib
+import errno
+import fcntl
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, BinaryIO, Protocol, TypeVar
 
 import msgspec
 
@@ -29,6 +32,29 @@ class Keyed(Protocol):
 T = TypeVar("T")
 Kept = TypeVar("Kept")
 R = TypeVar("R", bound=Keyed)
+
+
+_NO_LOCKS = frozenset({errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP})
+"""Errors of file systems without locks."""
+
+
+@contextlib.contextmanager
+def adding_rows(path: Path, *, what: str) -> Iterator[BinaryIO]:
+    """The file, open for more rows. ``what``: whose they are, for the ConfigError if another process adds to it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("ab") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise ConfigError(
+                f"another {what} is using this directory",
+                where=str(path.parent),
+                next_step="wait for it, or choose another --out",
+            ) from error
+        except OSError as error:
+            if error.errno not in _NO_LOCKS:
+                raise
+        yield file
 
 
 def read_kept(path: Path, row: type[Kept], *, what: str) -> list[Kept]:
@@ -64,8 +90,7 @@ def keep_rows(
     rows = {row.key: row for row in kept if row.key in wanted}
     todo = [task for key, task in wanted.items() if key not in rows]
     interrupted = False
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("ab") as file:
+    with adding_rows(path, what="process") as file:
 
         def keep(row: R) -> None:
             rows[row.key] = row

@@ -8,8 +8,6 @@ short is dropped before the next is written. Memory holds only the first rows an
 from __future__ import annotations
 
 import contextlib
-import errno
-import fcntl
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,15 +18,13 @@ import msgspec
 from dethrone.harness.core.errors import ConfigError
 from dethrone.harness.core.files import open_regular
 from dethrone.harness.core.verdict import Outcome
+from dethrone.harness.engine.campaign.resumable_tasks import adding_rows
 from dethrone.harness.engine.campaign.row import CampaignRow
 from dethrone.harness.engine.run.exit_status import EXIT_TROUBLE
 
 ROWS = "rows.jsonl"
 LISTED_MAX = 10_000
 """Rows that are held and listed; of more than these only those that did not pass, and not more of them."""
-
-_NO_LOCKS = frozenset({errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP})
-"""Errors of file systems without locks."""
 
 _BLOCK = 4096
 _CHUNK = 1 << 16
@@ -116,20 +112,8 @@ class RowWriter:
 @contextlib.contextmanager
 def writing(out: Path) -> Iterator[RowWriter]:
     """The campaign rows of this directory, open for more. ConfigError: another process writes them."""
-    out.mkdir(parents=True, exist_ok=True)
     path = out / ROWS
-    with path.open("ab") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise ConfigError(
-                "another campaign is using this directory",
-                where=str(out),
-                next_step="wait for it, or choose another --out",
-            ) from error
-        except OSError as error:
-            if error.errno not in _NO_LOCKS:
-                raise
+    with adding_rows(path, what="campaign") as file:
         _drop_torn_line(path)
         yield RowWriter(path, file)
 

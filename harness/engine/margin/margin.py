@@ -3,8 +3,9 @@
 ``leader-lost`` is a figure: each fault of a run is one trial. The name of a checker is a property: a run is one trial,
 in which the dose is given several times; any finding breaks it, one that is excused, too. A run that is noisy, unknown
 or in trouble, and a fault that was not certainly in force, spoil a trial and are repeated. Guarantees: a row is in the
-file once its run is over; a repeated call continues the search from there, with the same question only. Doses are in
-real time: the time scale is 1. Out of scope: which dose comes next (``dose_search``), and where runs take place.
+file once its run is over, and one process at a time adds rows; a repeated call continues the search from there, with
+the same question only. Doses are in real time: the time scale is 1. Out of scope: which dose comes next
+(``dose_search``), and where runs take place.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from dethrone.harness.core.clock import SECOND, Ns
 from dethrone.harness.core.errors import ConfigError
 from dethrone.harness.core.verdict import Verdict
 from dethrone.harness.engine.campaign.options_record import differences, told
-from dethrone.harness.engine.campaign.resumable_tasks import read_kept
+from dethrone.harness.engine.campaign.resumable_tasks import adding_rows, read_kept
 from dethrone.harness.engine.margin.dose_search import Answer, Ask, Search, Trials, next_step
 from dethrone.harness.engine.margin.doses import kind_of, schedule_of, time_limit_ns
 from dethrone.harness.engine.run.judge import load_checkers
@@ -93,11 +94,11 @@ def search(
     """Ask until there is an answer. Ends early when a run is interrupted, or when runs show nothing."""
     _check(question)
     question = msgspec.structs.replace(question, options=told(options, version=version))
-    rows = _begin(out, question)
     checkers = {name: one for name, one in load_checkers().items() if name in {FIGURES, question.breaks}}
     first = options.seed or 0
     idle = 0
-    with (out / ROWS).open("ab") as file:
+    with adding_rows(out / ROWS, what="margin") as file:
+        rows = _begin(out, question)
         while not isinstance(step := next_step((row.trials for row in rows), question.search), Answer):
             times = faults_a_run(step, rows, question)
             asked = _of_run(options, question, step.dose, times=times, out=out, seed=first + len(rows))
@@ -211,7 +212,6 @@ def _begin(out: Path, question: Question) -> list[MarginRow]:
                 next_step="repeat the original options to resume it, or choose another --out",
             )
         return rows
-    out.mkdir(parents=True, exist_ok=True)
     store.write_json(out / ASKED, question)
     return []
 

@@ -136,6 +136,16 @@ def test_another_question_does_not_mix_with_these_rows(tmp_path, monkeypatch):
         find(tmp_path, victims="follower")
 
 
+def test_two_searches_do_not_add_rows_to_one_directory(tmp_path, monkeypatch):
+    def second(*_args, **_more):
+        find(tmp_path)
+
+    monkeypatch.setattr(margin, "run", second)
+    with pytest.raises(ConfigError, match="another margin is using this directory"):
+        find(tmp_path)
+    assert (tmp_path / margin.ROWS).read_bytes() == b""
+
+
 def test_runs_that_show_nothing_end_the_search_without_an_answer(tmp_path, monkeypatch):
     monkeypatch.setattr(margin, "run", lambda options, listener, *, checkers: result(figures("noise")))
     found = find(tmp_path)
