@@ -120,12 +120,6 @@ PROBES = (
         what_to_do="let an agent run as root on its host",
         proves=("descriptors",),
     ),
-    Probe(
-        name="docker: netem (delay, jitter)",
-        script="tc qdisc add dev lo root handle 504d: netem delay 1ms && tc qdisc del dev lo root handle 504d:",
-        why="this kernel has no netem: links cannot be delayed by the kernel",
-        what_to_do="use a kernel with CONFIG_NET_SCH_NETEM (`modprobe sch_netem`); cuts and loss work without it",
-    ),
 )
 
 MOUNT = Probe(
