@@ -44,7 +44,7 @@ PR_CAPBSET_DROP, PR_SET_NO_NEW_PRIVS = 24, 38
 KEPT = frozenset({0, 1, 3, 4, 5, 6, 7, 8, 10, 12, 13, 18})
 """Capabilities of a host: chown, dac_override, fowner, fsetid, kill, setgid, setuid, setpcap, net_bind_service,
 net_admin, net_raw and sys_chroot (linux/capability.h)."""
-OF_MOUNTS = frozenset({21, 23})
+MOUNTING = frozenset({21, 23})
 """sys_admin and sys_nice, for a host whose agent serves its node's data directory."""
 CAPABILITIES_MAX = 64
 
@@ -275,7 +275,7 @@ def be_host(plan: Mapping[str, Any], say: Callable[[Mapping[str, Any]], None], a
     run_tool(["ip", "-batch", "-"], "\n".join([*ready["ip"], ""]))
     if plan.get("mounts"):
         unshare(CLONE_NEWNS)  # mounts are the host's own from now on, as its users are
-    drop_capabilities(OF_MOUNTS if plan.get("mounts") else frozenset())
+    drop_capabilities(MOUNTING if plan.get("mounts") else frozenset())
     gain_nothing()
     null = os.open(os.devnull, os.O_RDONLY)
     for source, target in ((null, 0), (log, 1), (log, 2)):
