@@ -134,8 +134,8 @@ def _pages() -> str:
 @click.version_option(package_name="dethrone", prog_name="dethrone")
 @click.option("--debug", is_flag=True, help="print tracebacks (also: DETHRONE_DEBUG=1)")
 def main(*, debug: bool) -> None:
-    """Break the network, clocks and processes of real nodes, and prove whether their leader "
-    "election stays safe and live."""
+    """Break the network, clocks and processes of real nodes, and prove whether their leader
+    election stays safe and live."""
     del debug  # read from the words themselves, so that it also covers errors in them
     shadowing_packages.refuse()
 
