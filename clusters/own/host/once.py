@@ -89,6 +89,11 @@ class Once:
         return not any(one["after"] is None for one in self._first[self._count :])
 
     @property
+    def awaited(self) -> set[str]:
+        """The processes after which something of the first start is left to do: others that come after them wait."""
+        return {one["after"] for one in self._first[self._count :] if one["after"] is not None}
+
+    @property
     def done(self) -> bool:
         """Whether nothing is left to do."""
         return self._count >= len(self._first) and self._setup is None

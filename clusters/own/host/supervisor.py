@@ -117,7 +117,7 @@ class Node:
             return
         alive = {name for name, one in processes.items() if one.alive}
         held = {name for name in processes if self._down(name)}
-        for name in due(self._config["processes"], alive=alive, ready=ready, held=held):
+        for name in due(self._config["processes"], alive=alive, ready=ready - self._once.awaited, held=held):
             processes[name].start(self._incarnation)
             if "SIGSTOP" in self._held(name):
                 processes[name].hold(frozen=True)

@@ -365,6 +365,15 @@ def test_a_command_of_the_first_start_that_fails_is_repeated_before_anything_els
     world.up("store", "watch")
 
 
+def test_a_process_also_waits_for_the_first_commands_after_the_one_that_it_waits_for(world):
+    world.config["first"] = [{"argv": ["/bin/sh", "-c", f"test -e {world.root}/marks/open"], "after": "store"}]
+    world.start()
+    until(lambda: "ended with 1" in world.text("node"), LIMIT_S)
+    assert world.starts() == ["store"]
+    world.mark("open")
+    world.up("store", "watch")
+
+
 def test_the_setup_is_repeated_until_it_succeeds_and_is_then_never_run_again(world):
     tries = world.root / "marks" / "done"
     script = f"echo made >> {tries}; test $(wc -l < {tries}) -ge 2"
