@@ -40,7 +40,7 @@ class Pace(NamedTuple):
 
 PACES: Mapping[str, Pace] = {
     "redis-sentinel": Pace(("log", "register"), limit_s=180, at_once=10),
-    "nats": Pace(("log", "set"), limit_s=150, at_once=10),
+    "nats": Pace(("log", "set"), limit_s=120),
     "hashicorp-raft": Pace(("log", "register"), at_once=10),
     "pysyncobj": Pace(("log",)),
     "ovsdb": Pace(("register", "set"), at_once=10),

@@ -112,14 +112,13 @@ def test_runs_that_are_kept_are_gathered_and_not_done_again(tmp_path, monkeypatc
     monkeypatch.setattr(failovers, "KEPT", tmp_path)
     monkeypatch.setattr(kept, "command", lambda *_, **__: pytest.fail("it is kept"))
     subject = SUBJECTS[0]
-    for fault in FAULTS:
-        (tmp_path / subject.system / f"{fault}-0").mkdir(parents=True)
-        (tmp_path / subject.system / f"{fault}-0" / "run.json").write_text('{"started_at": "2026-11-22T01:02:03Z"}')
-        done = result(*[(10 + n, 20 + n, 30 + n) for n in range(FAULTS_MIN)])
-        (tmp_path / subject.system / f"{fault}-0.json").write_text(json.dumps(done))
-    held, told = failovers.item_of(subject)(None)
+    (tmp_path / subject.system / "pause-0").mkdir(parents=True)
+    (tmp_path / subject.system / "pause-0" / "run.json").write_text('{"started_at": "2026-11-22T01:02:03Z"}')
+    done = result(*[(10 + n, 20 + n, 30 + n) for n in range(FAULTS_MIN)])
+    (tmp_path / subject.system / "pause-0.json").write_text(json.dumps(done))
+    held, told = failovers.item_of(subject, "pause")(None)
     assert held
-    assert "kill: 30 in 1 runs" in told
+    assert "30 in 1 runs" in told
     found = failovers.kept_row(subject, "pause")
     assert found is not None
     assert (found.hits, found.day) == (FAULTS_MIN, "2026-11-22")
