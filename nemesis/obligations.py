@@ -75,9 +75,12 @@ def fit(group: Sequence[Demand], *, nodes: int) -> bool:
 
 
 def faults_for(
-    group: Sequence[Demand], rng: Rng, *, kinds: Mapping[str, Fault], nodes: int, hold_ns: Ns
+    group: Sequence[Demand], rng: Rng, *, kinds: Mapping[str, Fault], nodes: int, hold_ns: Ns, alone_ns: Ns
 ) -> tuple[PlannedFault, ...]:
-    """The planned faults of one step that meet these demands together, in the order in which they must begin."""
+    """The planned faults of one step that meet these demands together, in the order in which they must begin.
+
+    ``alone_ns``: how long a leader that is cut off needs to show that it steps down.
+    """
     hard = _hard(group)
     crowded = len(hard) > minority(nodes)
     planned = []
@@ -88,7 +91,9 @@ def faults_for(
             planned.append(kind.oblige(demand.who, stream, nodes=nodes, hold_ns=hold_ns, company=company))
         elif demand.traits.harms == "process":
             shared = next((other for other in hard if other is not demand and crowded), None)
-            planned.append(_process(demand, kind, stream, nodes, hold_ns, company=company, cut=shared))
+            planned.append(
+                _process(demand, kind, stream, nodes, hold_ns, alone_ns=alone_ns, company=company, cut=shared)
+            )
         else:
             knobs = {} if demand.who == "anybody" else {"victims": demand.who}
             planned.append(kind.draw(stream, nodes=nodes, hold_ns=hold_ns, knobs=knobs))
@@ -110,17 +115,19 @@ def _order(*, crowded: bool) -> Callable[[Demand], tuple[bool, bool, str]]:
 
 
 def _process(
-    demand: Demand, kind: Fault, rng: Rng, nodes: int, hold_ns: Ns, *, company: int, cut: Demand | None
+    demand: Demand, kind: Fault, rng: Rng, nodes: int, hold_ns: Ns, *, alone_ns: Ns, company: int, cut: Demand | None
 ) -> PlannedFault:
     """A fault of one node's process; of the node that ``cut`` cuts off, if there is no room for another victim.
 
-    A leader that is cut off is left alone for half the time, to show that it steps down.
+    A leader that is cut off is left alone for half the time, or for ``alone_ns`` as far as that leaves an eighth of it.
     """
     most, delay_ns = minority(nodes), 0
     victims: str = demand.who
     if cut is not None:
         victims = "cut-off"
-        delay_ns = rng.between(hold_ns // 2, hold_ns * 3 // 4) if cut.who == "leader" else 0
+        if cut.who == "leader":
+            least_ns = max(hold_ns // 2, min(alone_ns, hold_ns * 7 // 8))
+            delay_ns = rng.between(least_ns, max(least_ns, hold_ns * 3 // 4))
     elif victims == "anybody":
         victims = "leader" if nodes == 1 or (not company and rng.chance(1, 2)) else "follower"
     elif victims == "follower" and not company and most > 1 and rng.chance(1, 3):

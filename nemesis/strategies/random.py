@@ -68,7 +68,7 @@ class RandomStrategy:
             times, slack_ns = rng.stream(f"times-{number}"), budget_ns - (waiting + 1) * pace.least_ns
             hold_ns, gap_ns = pace.times(times, slack_ns)
             group = groups[number] if number < len(groups) else extra(stream, owed, nodes=nodes)
-            planned = free(stream, group, kinds=faults, nodes=nodes, hold_ns=hold_ns)
+            planned = free(stream, group, kinds=faults, nodes=nodes, hold_ns=hold_ns, promise=promise)
             steps.append(Step(faults=planned, gap_ns=gap_ns))
             budget_ns -= pace.cost(hold_ns, gap_ns)
         drawn = Schedule(
@@ -122,11 +122,12 @@ def fewest_groups(
 
 
 def free(
-    rng: Rng, group: Sequence[Demand] | None, *, kinds: Mapping[str, Fault], nodes: int, hold_ns: Ns
+    rng: Rng, group: Sequence[Demand] | None, *, kinds: Mapping[str, Fault], nodes: int, hold_ns: Ns, promise: Promise
 ) -> tuple[PlannedFault, ...]:
     """The faults of one step: what the group demands; None: a single free draw."""
     if group is not None:
-        return faults_for(group, rng, kinds=kinds, nodes=nodes, hold_ns=hold_ns)
+        alone_ns = (promise.step_down_ns or 0) * 6 // 5
+        return faults_for(group, rng, kinds=kinds, nodes=nodes, hold_ns=hold_ns, alone_ns=alone_ns)
     kind = rng.choice(sorted(kinds))
     return (kinds[kind].draw(rng.stream(kind), nodes=nodes, hold_ns=hold_ns, knobs={}),)
 

@@ -149,8 +149,11 @@ class _Drafter(msgspec.Struct, frozen=True):
         hold_ns, gap_ns = self.pace.times(rng.stream("times"), slack_ns)
         if group is None:
             group = extra(rng, self.owed, nodes=self.nodes)
-        planned = free(rng, group, kinds=self.faults, nodes=self.nodes, hold_ns=hold_ns)
+        planned = self._free(rng, group, hold_ns)
         return Step(faults=planned, gap_ns=gap_ns), self.pace.cost(hold_ns, gap_ns)
+
+    def _free(self, rng: Rng, group: Sequence[Demand] | None, hold_ns: Ns) -> tuple[PlannedFault, ...]:
+        return free(rng, group, kinds=self.faults, nodes=self.nodes, hold_ns=hold_ns, promise=self.promise)
 
     def triggered(self, rng: Rng, group: Sequence[Demand] | None, slack_ns: Ns) -> tuple[Step, Ns]:
         """A step with triggers; and what it takes off the budget, if its events come soon."""
@@ -230,7 +233,7 @@ class _Drafter(msgspec.Struct, frozen=True):
         if half is not None:
             planned = [msgspec.structs.replace(half, hold_ns=hold_ns)]
         else:
-            planned = list(free(rng.stream("planned"), group, kinds=self.faults, nodes=self.nodes, hold_ns=hold_ns))
+            planned = list(self._free(rng.stream("planned"), group, hold_ns))
         at = next((i for i, fault in enumerate(planned) if "leader" in fault.victims), 0)
         if half is None and len(group) == 1 and _unseats(group[0]):
             planned[at] = msgspec.structs.replace(planned[at], victims=_with_leader(planned[at].victims))

@@ -31,16 +31,17 @@ NODES = 3
 
 class Pace(NamedTuple):
     """Of the runs of a system. ``workloads``: what its clients serve; ``limit_s``: of a run, so that a slow system sees
-    more than one fault; ``at_once``: runs that two processors carry without noise."""
+    more than one fault; ``at_once``: runs that two processors carry without noise; ``rate``: operations a second."""
 
     workloads: tuple[str, ...]
     limit_s: int = 90
     at_once: int = 5
+    rate: int | None = None
 
 
 PACES: Mapping[str, Pace] = {
     "redis-sentinel": Pace(("log", "register"), limit_s=180, at_once=10),
-    "nats": Pace(("log", "set"), limit_s=120),
+    "nats": Pace(("log", "set"), limit_s=150, rate=8),  # a list is read message by message
     "hashicorp-raft": Pace(("log", "register"), at_once=10),
     "pysyncobj": Pace(("log",)),
     "ovsdb": Pace(("register", "set"), at_once=10),
@@ -123,7 +124,8 @@ SETTINGS = (
 def words_of(setting: Setting) -> list[str | Path]:
     """The campaign of this setting; seeds that are done are not run again."""
     seeds = ("--seeds", f"0..{setting.runs - 1}", "--jobs", str(setting.pace.at_once))
-    cluster = ("--nodes", str(NODES), "--time-limit", f"{setting.pace.limit_s}s", *setting.words)
+    rate = () if setting.pace.rate is None else ("--rate", str(setting.pace.rate))
+    cluster = ("--nodes", str(NODES), "--time-limit", f"{setting.pace.limit_s}s", *rate, *setting.words)
     return ["campaign", setting.system, "--on", "docker", *cluster, *seeds, "--out", setting.place]
 
 

@@ -23,7 +23,7 @@ def test_runs_are_counted_by_what_they_came_to_and_a_checker_once_a_run():
     found = gathered(Setting("nats"), rows, day="2026-11-27")
     assert (found.runs, found.passed, found.noisy, found.unsure, found.excused) == (4, 1, 1, 1, 2)
     assert found.broken == {"one-vote-per-term": 1, "log": 1}
-    told = "| nats | default | 4 | 120 | 1 | 1 | 1 | log (1), one-vote-per-term (1) | 2 | 28 | 8 | 2,800 | 2026-11-27 |"
+    told = "| nats | default | 4 | 150 | 1 | 1 | 1 | log (1), one-vote-per-term (1) | 2 | 28 | 8 | 2,800 | 2026-11-27 |"
     assert line(found) == told
     assert line(found).count("|") == TABLE.head[0].count("|")
 

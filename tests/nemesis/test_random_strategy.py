@@ -116,6 +116,19 @@ def test_a_run_too_short_for_everything_shows_what_happens_to_the_leader(nodes):
         assert "leader-cut-off" in obligations or "leader-in-majority" not in obligations
 
 
+def test_a_leader_that_is_cut_off_is_left_alone_until_it_must_have_stepped_down():
+    promise = msgspec.structs.replace(PROMISE, step_down_ns=4 * SECOND)
+    hit_besides = 0
+    for seed in range(40):
+        for step in draw(seed, kinds=("partition", "restart"), nodes=3, limit=16, promise=promise).steps:
+            again = [fault for fault in step.faults if fault.victims == "cut-off"]
+            cut = next((fault for fault in step.faults if (fault.kind, fault.victims) == ("partition", "leader")), None)
+            if again and cut is not None:
+                hit_besides += 1
+                assert 4 * SECOND < again[0].delay_ns < cut.hold_ns
+    assert hit_besides > 10
+
+
 @pytest.mark.parametrize(("nodes", "missing"), [(1, {"follower-killed"}), (2, {"leader-in-majority"})])
 def test_what_so_few_nodes_cannot_show_is_not_owed(nodes, missing):
     kinds = ("kill",) if nodes == 1 else ("partition", "kill")
