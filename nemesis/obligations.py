@@ -18,6 +18,7 @@ import msgspec
 from dethrone.harness.core.clock import Ns
 from dethrone.harness.core.errors import ConfigError
 from dethrone.harness.core.interfaces import Fault, FaultTraits, Obliging, Who, traits_of
+from dethrone.harness.core.promise import Promise
 from dethrone.harness.core.quorum import minority
 from dethrone.harness.core.rng import Rng
 from dethrone.harness.core.schedule import PlannedFault
@@ -75,12 +76,9 @@ def fit(group: Sequence[Demand], *, nodes: int) -> bool:
 
 
 def faults_for(
-    group: Sequence[Demand], rng: Rng, *, kinds: Mapping[str, Fault], nodes: int, hold_ns: Ns, alone_ns: Ns
+    group: Sequence[Demand], rng: Rng, *, kinds: Mapping[str, Fault], nodes: int, hold_ns: Ns, promise: Promise
 ) -> tuple[PlannedFault, ...]:
-    """The planned faults of one step that meet these demands together, in the order in which they must begin.
-
-    ``alone_ns``: how long a leader that is cut off needs to show that it steps down.
-    """
+    """The planned faults of one step that meet these demands together, in the order in which they must begin."""
     hard = _hard(group)
     crowded = len(hard) > minority(nodes)
     planned = []
@@ -92,12 +90,23 @@ def faults_for(
         elif demand.traits.harms == "process":
             shared = next((other for other in hard if other is not demand and crowded), None)
             planned.append(
-                _process(demand, kind, stream, nodes, hold_ns, alone_ns=alone_ns, company=company, cut=shared)
+                _process(demand, kind, stream, nodes, hold_ns, alone_ns=_alone_ns(promise), company=company, cut=shared)
             )
         else:
             knobs = {} if demand.who == "anybody" else {"victims": demand.who}
             planned.append(kind.draw(stream, nodes=nodes, hold_ns=hold_ns, knobs=knobs))
     return tuple(planned)
+
+
+def least_hold_ns(group: Sequence[Demand], promise: Promise) -> Ns:
+    """How long a step of these must hold for a leader that it cuts off to show that it steps down; 0: there is none."""
+    cuts_leader = any(demand.traits.cuts and demand.who == "leader" for demand in group)
+    return _alone_ns(promise) * 8 // 7 if cuts_leader else 0
+
+
+def _alone_ns(promise: Promise) -> Ns:
+    """For so long nothing else hits a leader that is cut off."""
+    return (promise.step_down_ns or 0) * 6 // 5
 
 
 def _hard(group: Sequence[Demand]) -> list[Demand]:

@@ -60,7 +60,7 @@ class EnumeratedStrategy(msgspec.Struct, frozen=True, kw_only=True):
             raise ConfigError(f"the strategy {self.name!r} needs a system with a leader", next_step="choose another")
         pace = pace_of(time_limit_ns=time_limit_ns, interval_ns=interval_ns, promise=promise)
         entries = self.entries(nodes - self.outsiders, interval_ns, promise)
-        size = min(pace.slots, STEPS_MAX)
+        size = min(pace.slots(), STEPS_MAX)
         parts = -(-len(entries) // size)
         part = self.number % parts
         for planned in (fault for entry in entries for fault in entry):

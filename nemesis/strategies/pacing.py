@@ -32,10 +32,13 @@ class Pace(msgspec.Struct, frozen=True, kw_only=True):
     least_ns: Ns
     budget_ns: Ns
 
-    @property
-    def slots(self) -> int:
-        """How many steps of one fault fit at most."""
-        return min(self.budget_ns // self.least_ns, STEPS_MAX)
+    def slots(self, more_ns: Ns = 0) -> int:
+        """How many steps of one fault fit at most, one of them longer by ``more_ns``, if there is room for that."""
+        return min(max((self.budget_ns - more_ns) // self.least_ns, min(1, self.budget_ns // self.least_ns)), STEPS_MAX)
+
+    def more_ns(self, hold_ns: Ns) -> Ns:
+        """What a step that is to hold for so long takes beyond the shortest; in haste no step waits."""
+        return 0 if self.hasty else max(0, hold_ns - self.interval_ns)
 
     @property
     def health_bound_ns(self) -> Ns | None:
@@ -47,18 +50,19 @@ class Pace(msgspec.Struct, frozen=True, kw_only=True):
         """The shortest gap of a step that is not in haste."""
         return self.interval_ns if self.gap_ns_max is None else min(self.interval_ns, self.gap_ns_max)
 
-    def times(self, rng: Rng, slack_ns: Ns, *, faults: int = 1) -> tuple[Ns, Ns]:
+    def times(self, rng: Rng, slack_ns: Ns, *, faults: int = 1, more_ns: Ns = 0) -> tuple[Ns, Ns]:
         """Hold and gap of a step with this number of faults in a row.
 
         In haste hold is 2/3 to 1 interval a fault and the gap up to 1/3; else each is the interval plus up to 60 % of
-        it, as long as there is slack.
+        it, and the hold at least ``more_ns`` longer than the interval, as long as there is slack.
         """
         if self.hasty:
             third = self.interval_ns * faults // 3
             return 2 * third + rng.between(0, third), rng.between(0, third)
         most = self.interval_ns * 3 // 5
-        hold = rng.between(0, min(most, max(0, slack_ns)))
-        gap = rng.between(0, min(most, max(0, slack_ns - hold)))
+        slack_ns = max(0, slack_ns)
+        hold = max(rng.between(0, min(most, slack_ns)), min(more_ns, slack_ns))
+        gap = rng.between(0, min(most, slack_ns - hold))
         if self.gap_ns_max is not None:
             gap = min(gap, self.gap_ns_max - self.gap_ns)
         return self.interval_ns + hold, self.gap_ns + gap
@@ -84,7 +88,7 @@ def pace_of(*, time_limit_ns: Ns, interval_ns: Ns, promise: Promise, gap_ns_max:
         least_ns=max(1, least_ns),
         budget_ns=time_limit_ns - WARMUP_NS,
     )
-    if pace.slots < 1:
+    if pace.slots() < 1:
         raise ConfigError(
             f"the time limit {show_duration(time_limit_ns)} is shorter than one fault",
             cause=f"{show_duration(WARMUP_NS)} of warm-up, then a fault, its heal and a gap of "

@@ -19,7 +19,7 @@ from dethrone.harness.core.promise import Promise
 from dethrone.harness.core.rng import Rng
 from dethrone.harness.core.schedule import PlannedFault, Schedule, Step
 from dethrone.nemesis.leaderless import hitting_anybody
-from dethrone.nemesis.obligations import Demand, demands, faults_for, fit
+from dethrone.nemesis.obligations import Demand, demands, faults_for, fit, least_hold_ns
 from dethrone.nemesis.strategies.pacing import STEPS_MAX, pace_of
 from dethrone.nemesis.strategies.packing import pack, pack_most
 from dethrone.nemesis.strategies.zonal import in_zones
@@ -57,16 +57,20 @@ class RandomStrategy:
         pace = pace_of(
             time_limit_ns=time_limit_ns, interval_ns=interval_ns, promise=promise, gap_ns_max=self._gap_ns_max
         )
-        slots, budget_ns = pace.slots, pace.budget_ns
+        anything = [demand for kind in demands(faults, nodes=nodes) for demand in kind]
+        slots, budget_ns = pace.slots(pace.more_ns(least_hold_ns(anything, promise))), pace.budget_ns
         owed, groups = owed_groups(rng, faults, slots=slots, nodes=nodes, each_kind=self._each_kind)
         met = {demand.obligation for group in groups for demand in group}
+        more_ns = [pace.more_ns(least_hold_ns(group, promise)) for group in groups]
         steps: list[Step] = []
         while budget_ns >= pace.least_ns and len(steps) < STEPS_MAX:
             number = len(steps)
             stream = rng.stream(f"step-{number}")
             waiting = max(0, len(groups) - number - 1)
-            times, slack_ns = rng.stream(f"times-{number}"), budget_ns - (waiting + 1) * pace.least_ns
-            hold_ns, gap_ns = pace.times(times, slack_ns)
+            slack_ns = budget_ns - (waiting + 1) * pace.least_ns - sum(more_ns[number + 1 :])
+            hold_ns, gap_ns = pace.times(
+                rng.stream(f"times-{number}"), slack_ns, more_ns=more_ns[number] if number < len(groups) else 0
+            )
             group = groups[number] if number < len(groups) else extra(stream, owed, nodes=nodes)
             planned = free(stream, group, kinds=faults, nodes=nodes, hold_ns=hold_ns, promise=promise)
             steps.append(Step(faults=planned, gap_ns=gap_ns))
@@ -126,8 +130,7 @@ def free(
 ) -> tuple[PlannedFault, ...]:
     """The faults of one step: what the group demands; None: a single free draw."""
     if group is not None:
-        alone_ns = (promise.step_down_ns or 0) * 6 // 5
-        return faults_for(group, rng, kinds=kinds, nodes=nodes, hold_ns=hold_ns, alone_ns=alone_ns)
+        return faults_for(group, rng, kinds=kinds, nodes=nodes, hold_ns=hold_ns, promise=promise)
     kind = rng.choice(sorted(kinds))
     return (kinds[kind].draw(rng.stream(kind), nodes=nodes, hold_ns=hold_ns, knobs={}),)
 

@@ -27,7 +27,7 @@ from dethrone.harness.core.quorum import minority
 from dethrone.harness.core.rng import Rng
 from dethrone.harness.core.schedule import OnEvent, PlannedFault, Schedule, Step
 from dethrone.nemesis import selectors
-from dethrone.nemesis.obligations import Demand
+from dethrone.nemesis.obligations import Demand, least_hold_ns
 from dethrone.nemesis.strategies.lasting import last_fault, lasting, outright
 from dethrone.nemesis.strategies.openings import PARTIAL, company, fall, opening, partial_shapes, weighted
 from dethrone.nemesis.strategies.outsiders import beside
@@ -85,10 +85,10 @@ class TriggeredStrategy(msgspec.Struct, frozen=True, kw_only=True):
         if not faults:
             return Schedule(seed=rng.seed, strategy=self.name, steps=())
         pace = pace_of(time_limit_ns=time_limit_ns, interval_ns=interval_ns, promise=promise)
-        faults, final = outright(faults, promise), lasting(faults, promise) if pace.slots > 1 else {}
+        faults, final = outright(faults, promise), lasting(faults, promise) if pace.slots() > 1 else {}
         if not faults:
             faults, final = final, {}
-        owed, groups = fewest_groups(rng, faults, slots=pace.slots - bool(final), nodes=nodes)
+        owed, groups = fewest_groups(rng, faults, slots=pace.slots() - bool(final), nodes=nodes)
         met = {demand.obligation for group in groups for demand in group}
         draft = _Drafter(
             faults, nodes, promise, pace, offered_to(self, kinds=faults, nodes=nodes, promise=promise), owed
@@ -146,7 +146,8 @@ class _Drafter(msgspec.Struct, frozen=True):
 
     def plain(self, rng: Rng, group: Sequence[Demand] | None, slack_ns: Ns) -> tuple[Step, Ns]:
         """A step without triggers, as ``random`` draws it; and what it takes off the budget."""
-        hold_ns, gap_ns = self.pace.times(rng.stream("times"), slack_ns)
+        more_ns = self.pace.more_ns(least_hold_ns(group or (), self.promise))
+        hold_ns, gap_ns = self.pace.times(rng.stream("times"), slack_ns, more_ns=more_ns)
         if group is None:
             group = extra(rng, self.owed, nodes=self.nodes)
         planned = self._free(rng, group, hold_ns)

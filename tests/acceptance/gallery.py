@@ -43,7 +43,7 @@ PACES: Mapping[str, Pace] = {
     "redis-sentinel": Pace(("log", "register"), limit_s=180, at_once=10),
     "nats": Pace(("log", "set"), limit_s=150, rate=8),  # a list is read message by message
     "hashicorp-raft": Pace(("log", "register"), at_once=10),
-    "pysyncobj": Pace(("log",)),
+    "pysyncobj": Pace(("log",), limit_s=120, at_once=6),
     "ovsdb": Pace(("register", "set"), at_once=10),
     "ceph-mon": Pace(("set",), limit_s=120),
     "jraft": Pace(("log", "register")),

@@ -116,16 +116,19 @@ def test_a_run_too_short_for_everything_shows_what_happens_to_the_leader(nodes):
         assert "leader-cut-off" in obligations or "leader-in-majority" not in obligations
 
 
-def test_a_leader_that_is_cut_off_is_left_alone_until_it_must_have_stepped_down():
-    promise = msgspec.structs.replace(PROMISE, step_down_ns=4 * SECOND)
+@pytest.mark.parametrize("bound_s", [4, 9])
+def test_a_leader_that_is_cut_off_is_left_alone_until_it_must_have_stepped_down(bound_s):
+    promise = msgspec.structs.replace(PROMISE, step_down_ns=bound_s * SECOND)
     hit_besides = 0
     for seed in range(40):
-        for step in draw(seed, kinds=("partition", "restart"), nodes=3, limit=16, promise=promise).steps:
-            again = [fault for fault in step.faults if fault.victims == "cut-off"]
-            cut = next((fault for fault in step.faults if (fault.kind, fault.victims) == ("partition", "leader")), None)
-            if again and cut is not None:
-                hit_besides += 1
-                assert 4 * SECOND < again[0].delay_ns < cut.hold_ns
+        schedule = draw(seed, kinds=("partition", "restart", "kill"), nodes=3, limit=50, promise=promise)
+        assert "leader-cut-off" in schedule.obligations
+        owed = [step.faults for step in schedule.steps if step.faults[0].victims == "leader"]
+        cuts = [faults for faults in owed if faults[0].kind == "partition"]
+        assert max(cut.hold_ns for cut, *_ in cuts) > bound_s * SECOND
+        for cut, *later in cuts:
+            hit_besides += len(later)
+            assert all(bound_s * SECOND < fault.delay_ns < cut.hold_ns for fault in later)
     assert hit_besides > 10
 
 
