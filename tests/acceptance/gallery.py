@@ -246,7 +246,8 @@ def main() -> int:
     """Write the table."""
     rows = [row for setting in SETTINGS if (row := kept_row(setting)) is not None]
     PAGE.write_text(TABLE.merged(PAGE.read_text(encoding="utf-8"), [line(row) for row in rows]), encoding="utf-8")
-    print(f"{len(rows)} settings, {sum(row.runs for row in rows)} runs: {PAGE.name}", file=sys.stderr)
+    runs, hours = sum(row.runs for row in rows), sum(row.runs * row.limit_s for row in rows) / 3600
+    print(f"{len(rows)} settings, {runs} runs, {hours:.1f} hours: {PAGE.name}", file=sys.stderr)
     return 0
 
 
