@@ -19,7 +19,7 @@ from dethrone.harness.core.promise import Promise
 from dethrone.harness.core.rng import Rng
 from dethrone.harness.core.schedule import PlannedFault, Schedule, Step
 from dethrone.nemesis.faults import partition
-from dethrone.nemesis.strategies.pacing import STEPS_MAX, pace_of
+from dethrone.nemesis.strategies.pacing import pace_of
 
 KIND = partition.FAULT.kind
 Entry = tuple[PlannedFault, ...]
@@ -60,7 +60,7 @@ class EnumeratedStrategy(msgspec.Struct, frozen=True, kw_only=True):
             raise ConfigError(f"the strategy {self.name!r} needs a system with a leader", next_step="choose another")
         pace = pace_of(time_limit_ns=time_limit_ns, interval_ns=interval_ns, promise=promise)
         entries = self.entries(nodes - self.outsiders, interval_ns, promise)
-        size = min(pace.slots(), STEPS_MAX)
+        size = pace.slots()
         parts = -(-len(entries) // size)
         part = self.number % parts
         for planned in (fault for entry in entries for fault in entry):

@@ -33,8 +33,8 @@ class Pace(msgspec.Struct, frozen=True, kw_only=True):
     budget_ns: Ns
 
     def slots(self, more_ns: Ns = 0) -> int:
-        """How many steps of one fault fit at most, one of them longer by ``more_ns``, if there is room for that."""
-        return min(max((self.budget_ns - more_ns) // self.least_ns, min(1, self.budget_ns // self.least_ns)), STEPS_MAX)
+        """How many steps of one fault fit at most, at least one; one of them is longer by ``more_ns``."""
+        return min(max(1, (self.budget_ns - more_ns) // self.least_ns), STEPS_MAX)
 
     def more_ns(self, hold_ns: Ns) -> Ns:
         """What a step that is to hold for so long takes beyond the shortest; in haste no step waits."""
@@ -88,7 +88,7 @@ def pace_of(*, time_limit_ns: Ns, interval_ns: Ns, promise: Promise, gap_ns_max:
         least_ns=max(1, least_ns),
         budget_ns=time_limit_ns - WARMUP_NS,
     )
-    if pace.slots() < 1:
+    if pace.budget_ns < pace.least_ns:
         raise ConfigError(
             f"the time limit {show_duration(time_limit_ns)} is shorter than one fault",
             cause=f"{show_duration(WARMUP_NS)} of warm-up, then a fault, its heal and a gap of "

@@ -68,10 +68,10 @@ class RandomStrategy:
             stream = rng.stream(f"step-{number}")
             waiting = max(0, len(groups) - number - 1)
             slack_ns = budget_ns - (waiting + 1) * pace.least_ns - sum(more_ns[number + 1 :])
-            hold_ns, gap_ns = pace.times(
-                rng.stream(f"times-{number}"), slack_ns, more_ns=more_ns[number] if number < len(groups) else 0
-            )
-            group = groups[number] if number < len(groups) else extra(stream, owed, nodes=nodes)
+            due = number < len(groups)
+            times = rng.stream(f"times-{number}")
+            hold_ns, gap_ns = pace.times(times, slack_ns, more_ns=more_ns[number] if due else 0)
+            group = groups[number] if due else extra(stream, owed, nodes=nodes)
             planned = free(stream, group, kinds=faults, nodes=nodes, hold_ns=hold_ns, promise=promise)
             steps.append(Step(faults=planned, gap_ns=gap_ns))
             budget_ns -= pace.cost(hold_ns, gap_ns)

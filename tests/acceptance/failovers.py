@@ -241,9 +241,9 @@ def item_of(subject: Subject, fault: str) -> Item:
         results: list[dict[str, Any]] = []
         for number in range(RUNS_MAX):
             results.append(run(subject, fault, number, until=until))
-            if gathered(subject.system, fault, results, day="").hits >= FAULTS_MIN:
+            row = gathered(subject.system, fault, results, day="")
+            if row.hits >= FAULTS_MIN:
                 break
-        row = gathered(subject.system, fault, results, day="")
         trouble = [text for result in results for text in result["trouble"]]
         stages = ", ".join(f"{column} {_cell(row.stages[column])} s" for column in STAGES)
         failed = f"; failed: {', '.join(row.told)}" if row.told else ""

@@ -86,12 +86,12 @@ class Once:
     @property
     def may_start(self) -> bool:
         """Whether everything is done that comes before the processes."""
-        return not any(one["after"] is None for one in self._first[self._count :])
+        return None not in self.awaited
 
     @property
-    def awaited(self) -> set[str]:
-        """The processes after which something of the first start is left to do: others that come after them wait."""
-        return {one["after"] for one in self._first[self._count :] if one["after"] is not None}
+    def awaited(self) -> set[str | None]:
+        """After which processes something of the first start is left to do, and others wait; None: before them all."""
+        return {one["after"] for one in self._first[self._count :]}
 
     @property
     def done(self) -> bool:
