@@ -42,6 +42,10 @@ class _Beyond:
         """Take one fault event into account."""
         kind, key = event.kind, borne_as(self._tolerated, event.kind, event.params)
         if in_force(event):
+            if event.evidence.get("killed") and borne_as(self._tolerated, "kill", {}) is None:
+                why = f"{kind} on {', '.join(event.victims)} had to kill it, and kill is not among the tolerated faults"
+                self.foreign.append((event.span.lo, kind, why))
+                return
             if key is None:
                 why = (
                     f"{with_model(kind, event.params)} on {', '.join(event.victims)} is not among the tolerated faults"

@@ -10,11 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dethrone.checkers.coverage import CHECKER, obligations, shown_by_faults
-from dethrone.checkers.excuses import excuses
+from dethrone.checkers.excuses import Excuses, excuses
 from dethrone.checkers.failover import exposure, figures
 from dethrone.checkers.graph import timeline
 from dethrone.checkers.kept_leaders import leadership_under_faults
 from dethrone.harness.core.clock import MS
+from dethrone.harness.core.events import FaultEvent
 from dethrone.harness.core.hoststate import ClockSkew
 from dethrone.harness.core.promise import Promise
 from dethrone.harness.core.schedule import Schedule
@@ -150,6 +151,16 @@ def test_a_kind_that_is_not_tolerated_excuses_all_that_follows():
     assert found.safety(0) is None
     assert "wipe on n1" in found.safety(tale.now * MS)
     assert "wipe on n1" in found.liveness(tale.now * MS, tale.now * MS)
+
+
+@pytest.mark.parametrize(("tolerates", "excused"), [({"stop": None}, True), ({"stop": None, "kill": None}, False)])
+def test_a_stop_that_had_to_kill_is_borne_only_where_kills_are(tolerates, excused):
+    tale = Tale(3).up()
+    tale.fault("stop", "n1", tale.state)
+    [asked], late = tale.end().of(FaultEvent), tale.now * MS
+    bears, killed = promise(tolerates=tolerates), msgspec.structs.replace(asked, evidence={"killed": ["n1"]})
+    assert Excuses(bears, [asked]).safety(late) is None
+    assert (Excuses(bears, [killed]).safety(late) or "").startswith("stop on n1 had to kill it") == excused
 
 
 def test_a_loss_of_power_by_another_model_is_excused_unless_the_promise_names_that_model():

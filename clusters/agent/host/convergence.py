@@ -315,9 +315,12 @@ class HostKeeper:
         elif step in {"SIGKILL", "SIGTERM", "POWER"}:
             limit = self._term_limit_s if step == "SIGTERM" else SIGNAL_LIMIT_S
             child = self._node.child
-            gone = self._node.end(signal.SIGTERM if step == "SIGTERM" else signal.SIGKILL, limit)
+            gone, killed = self._node.end(signal.SIGTERM if step == "SIGTERM" else signal.SIGKILL, limit), {}
+            if step == "SIGTERM" and not gone:  # as supervisors do; such a stop is borne as a kill is (Excuses)
+                gone, killed = self._node.end(signal.SIGKILL, SIGNAL_LIMIT_S), {"killed": True, "limit_s": limit}
             code = None if child is None else child.code
-            part.end(ok=gone, why=f"the process did not end within {limit:g} s of {step}", code=code, **names)
+            why = f"the process did not end within {limit:g} s of {step}"
+            part.end(ok=gone, why=why, code=code, **killed, **names)
             if step == "POWER" and gone:
                 self._lose_power(part, trouble)
         elif step == "SIGSTOP":

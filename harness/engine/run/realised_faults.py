@@ -18,7 +18,7 @@ from dethrone.harness.core.schedule import PlannedFault, RealisedFault, Realised
 from dethrone.harness.engine.run.armed_triggers import Hit
 from dethrone.harness.engine.run.version_proof import REPORTED
 
-FAULT_EVIDENCE = ("name", "trigger", "engine", "zones", "versions", "answer")
+FAULT_EVIDENCE = ("name", "trigger", "engine", "zones", "versions", "answer", "killed")
 """What of ``Settled.evidence`` a history says with the fault; the rest is with the hosts."""
 
 
@@ -132,7 +132,7 @@ class RealisedFaults:
             active.realised, begin=span, outcome=outcome, why=why, trigger=hit, engine=engine
         )
         self._replace(active.realised)
-        known = {"engine": engine, "zones": active.realised.zones}
+        known = {"engine": engine, "zones": active.realised.zones, "killed": _killed(details)}
         evidence = {**_evidence(active.planned.name, hit), **details, **{key: it for key, it in known.items() if it}}
         return Settled(active.realised, "begin", outcome, span, why, evidence)
 
@@ -204,6 +204,11 @@ def _engine(details: Mapping[str, Any]) -> str | msgspec.UnsetType:
     """By which means the hosts changed the quality of their links."""
     engines = {detail.get(part, {}).get("engine") for detail in details.values() for part in ("links", "messages")}
     return ", ".join(sorted(filter(None, engines))) or msgspec.UNSET
+
+
+def _killed(details: Mapping[str, Any]) -> list[str]:
+    """The hosts whose processes did not end when they were asked to, and were killed."""
+    return sorted(host for host, detail in details.items() if detail.get("SIGTERM", {}).get("killed"))
 
 
 def _whole_zones(victims: tuple[str, ...], zones: Mapping[str, str]) -> tuple[str, ...]:

@@ -168,13 +168,16 @@ def test_a_kill_is_confirmed_by_the_exit_and_healed_by_a_new_incarnation(box, ru
     until(lambda: (2, 1) in box.traced())
 
 
-def test_a_process_that_ignores_sigterm_is_not_confirmed_down(box, host):
+def test_a_process_that_ignores_sigterm_is_killed_and_the_evidence_says_so(box, host):
     box.run_node("deaf")
+    pid = pid_of(box)
     evidence = host.converge(HostState(down="SIGTERM"))
-    assert not evidence.confirmed
-    assert "did not end" in evidence.why
-    assert state_of(pid_of(box)) in {"S", "R"}
-    assert host.converge(HostState(down="SIGKILL")).confirmed
+    assert evidence.confirmed
+    assert evidence.detail["SIGTERM"].items() >= {"killed": True, "limit_s": 0.7, "code": -signal.SIGKILL}.items()
+    assert state_of(pid) is None
+    again = host.converge(HostState(down="SIGTERM"))
+    assert again.confirmed
+    assert "SIGTERM" not in again.detail
     assert host.converge(HEALTHY).confirmed
     host.stop_node()
     assert box.host.converge(HEALTHY).confirmed

@@ -53,6 +53,16 @@ def test_a_kill_ends_the_container_and_its_heal_starts_the_same_one(attached, th
     until(lambda: theirs.healthy("n3"))
 
 
+def test_a_container_that_does_not_obey_sigterm_is_killed_and_the_evidence_says_so(attached, theirs):
+    theirs.containers[2].kill("SIGSTOP")
+    down = attached.converge(n3=HostState(down="SIGTERM"))["n3"]
+    assert down.confirmed, down.why
+    assert down.detail["SIGTERM"]["killed"]
+    assert theirs.states()[2][1] == "exited"
+    assert attached.converge(n3=HEALTHY)["n3"].confirmed
+    until(lambda: theirs.healthy("n3"))
+
+
 def test_a_pause_is_proved_from_beside_the_process(attached, theirs):
     frozen = attached.converge(n1=HostState(frozen=True))["n1"]
     assert frozen.confirmed, frozen.why
