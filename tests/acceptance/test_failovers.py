@@ -50,7 +50,7 @@ def test_a_schedule_hits_one_leader_a_step_and_ends_once_the_others_serve(subjec
 
 @pytest.mark.parametrize("subject", SUBJECTS, ids=lambda subject: subject.system)
 def test_there_are_enough_runs_for_the_faults_that_are_wanted(subject):
-    assert subject.faults * failovers.RUNS_MAX > FAULTS_MIN
+    assert subject.faults * failovers.RUNS_MAX > max(FAULTS_MIN.values())
 
 
 def test_runs_are_added_up_and_outages_without_a_leader_owed_stand_apart():
@@ -112,14 +112,14 @@ def test_runs_that_are_kept_are_gathered_and_not_done_again(tmp_path, monkeypatc
     monkeypatch.setattr(failovers, "KEPT", tmp_path)
     monkeypatch.setattr(kept, "command", lambda *_, **__: pytest.fail("it is kept"))
     subject = SUBJECTS[0]
-    (tmp_path / subject.system / "pause-0").mkdir(parents=True)
-    (tmp_path / subject.system / "pause-0" / "run.json").write_text('{"started_at": "2026-11-22T01:02:03Z"}')
-    done = result(*[(10 + n, 20 + n, 30 + n) for n in range(FAULTS_MIN)])
-    (tmp_path / subject.system / "pause-0.json").write_text(json.dumps(done))
-    held, told = failovers.item_of(subject, "pause")(None)
+    (tmp_path / subject.system / "kill-0").mkdir(parents=True)
+    (tmp_path / subject.system / "kill-0" / "run.json").write_text('{"started_at": "2026-11-22T01:02:03Z"}')
+    done = result(*[(10 + n, 20 + n, 30 + n) for n in range(FAULTS_MIN["kill"])])
+    (tmp_path / subject.system / "kill-0.json").write_text(json.dumps(done))
+    held, told = failovers.item_of(subject, "kill")(None)
     assert held
     assert told.startswith("30 in 1 runs")
-    found = failovers.kept_row(subject, "pause")
+    found = failovers.kept_row(subject, "kill")
     assert found is not None
-    assert (found.hits, found.day) == (FAULTS_MIN, "2026-11-22")
-    assert failovers.kept_row(SUBJECTS[1], "pause") is None
+    assert (found.hits, found.day) == (FAULTS_MIN["kill"], "2026-11-22")
+    assert failovers.kept_row(SUBJECTS[1], "kill") is None
