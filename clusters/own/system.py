@@ -31,7 +31,7 @@ from dethrone.clusters.own.spec import Description, OpTable
 from dethrone.clusters.own.supervising import command_of, commands_in, output_of, room, supervised, understood
 from dethrone.clusters.own.table import split
 from dethrone.clusters.own.trace import event_of, read_lines
-from dethrone.clusters.own.unpacking import brought, contents_of, programs_of, unpacked, unpacking
+from dethrone.clusters.own.unpacking import brought, contents_of, needed, programs_of, unpacked, unpacking
 from dethrone.clusters.own.version import version_of
 from dethrone.clusters.own.words import fill
 from dethrone.clusters.own.workloads import WORKLOADS, unasked
@@ -49,6 +49,7 @@ from dethrone.harness.core.interfaces import (
     ClockCommand,
     Command,
     Malformed,
+    Needed,
     No,
     NodeSpec,
     Reading,
@@ -317,6 +318,10 @@ class OwnSystem:
         lines = (line for one in self._each() for line in (*contents_of(one), *understood(one)))
         names = f"versions, from the oldest: {', '.join(self.versions())}; --set version=NAME chooses the first"
         return (*([names] if self.versions() else []), *dict.fromkeys(lines))
+
+    def needed(self) -> Needed:
+        """See ``dethrone.harness.core.interfaces.Described``."""
+        return needed(self._description)
 
     def programs(self, node: NodeSpec) -> Sequence[tuple[str, str]]:
         """See ``dethrone.harness.core.interfaces.Described``."""

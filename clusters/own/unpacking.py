@@ -26,7 +26,7 @@ from dethrone.clusters.own.supervising import commands_in, room
 from dethrone.clusters.own.words import fill, words_in
 from dethrone.harness.core.errors import ConfigError
 from dethrone.harness.core.files import read_regular
-from dethrone.harness.core.interfaces import NodeSpec
+from dethrone.harness.core.interfaces import Needed, NodeSpec
 
 PROGRAM, CONFIG = "unpack.py", "unpack.json"
 FILE_MAX = 60 << 20
@@ -147,6 +147,13 @@ def programs_of(description: Description, places: Mapping[str, str]) -> list[tup
         if not brought and not bare:
             out.setdefault(program, key)
     return [(key, program) for program, key in out.items()]
+
+
+def needed(description: Description) -> Needed:
+    """What its hosts need and its nodes do not bring."""
+    packages = description.system.packages
+    programs = () if packages else tuple(program for _, program in programs_of(description, {}))
+    return Needed(packages=packages, programs=programs)
 
 
 def _files_in(archive: bytes) -> str:

@@ -13,10 +13,10 @@ from typing import Any
 
 import msgspec
 
+from dethrone.harness.commands import system_row
 from dethrone.harness.core import registry
-from dethrone.harness.core.duration import show_duration
 from dethrone.harness.core.errors import HarnessError
-from dethrone.harness.core.interfaces import No, Profiled
+from dethrone.harness.core.interfaces import No
 from dethrone.harness.engine.host import fault_support
 from dethrone.harness.engine.host.fault_support import Support
 from dethrone.harness.report.scenario_outcome import expectation
@@ -37,26 +37,22 @@ def _rows(group: str, columns: int, describe: Callable[[str, Any], Sequence[Sequ
     return out
 
 
-def systems(_: str | None = None) -> Table:
-    """Name, profiles, default run, operations."""
+def checked(system: str | None) -> None:
+    """Raises ConfigError where no system has this name."""
+    if system is not None and system not in registry.names(registry.SYSTEMS):
+        raise registry.unknown_name("system", system, registry.names(registry.SYSTEMS))
 
-    def describe(name: str, system: Any) -> list[tuple[str, ...]]:
-        default = system.defaults()
-        run = f"{', '.join(default.faults)} under {default.workload}, {show_duration(default.time_limit_ns)}"
-        profiles = tuple(system.profiles())
-        if isinstance(system, Profiled):
-            limits = {profile: system.profile_defaults(profile).time_limit_ns for profile in profiles}
-            own = {profile: limit for profile, limit in limits.items() if limit != default.time_limit_ns}
-            run += "".join(f" ({profile}: {show_duration(limit)})" for profile, limit in own.items())
-        return [(name, ", ".join(profiles), run, ", ".join(sorted(system.operations())) or "none")]
 
-    return ("system", "profiles", "default run", "operations", "from"), _rows(registry.SYSTEMS, 3, describe)
+def systems(system: str | None = None) -> Table:
+    """Everything that is known of each without starting it (``system_row``); of one system or of all."""
+    checked(system)
+    rows = _rows(registry.SYSTEMS, len(system_row.HEADERS), lambda name, found: [system_row.of(name, found)])
+    return (*system_row.HEADERS, "from"), [row for row in rows if system in (None, row[0])]
 
 
 def variants(system: str | None = None) -> Table:
     """Planted bugs, a row each; of one system or of all."""
-    if system is not None and system not in registry.names(registry.SYSTEMS):
-        raise registry.unknown_name("system", system, registry.names(registry.SYSTEMS))
+    checked(system)
 
     def describe(name: str, found: Any) -> list[tuple[str, ...]]:
         return [(name, variant, text) for variant, text in found.variants().items()]

@@ -416,9 +416,20 @@ class LineFormat(Protocol):
         """The name by which the format knows the line."""
 
 
+class Needed(msgspec.Struct, frozen=True, kw_only=True):
+    """What hosts need and nodes do not bring. ``packages``: Debian's, which an image of hosts gets; ``programs``: those
+    that none of these packages brings, so that users do."""
+
+    packages: tuple[str, ...] = ()
+    programs: tuple[str, ...] = ()
+
+
 @runtime_checkable
 class Described(Protocol):
     """A system that a file describes: how ``dethrone doctor FILE`` goes through it, step by step."""
+
+    def needed(self) -> Needed:
+        """Of its hosts."""
 
     def ports(self, node: NodeSpec) -> Mapping[str, int]:
         """Name → TCP port on which the node listens once it runs."""
