@@ -54,7 +54,9 @@ TABLES = (
 )
 PLACES = ("run_dir", "data_dir", "log_dir")
 """Directories of a node on its host."""
-NODE_WORDS = ("name", "number", "address", "members", "others", "first", "incarnation", "seed", "python", *PLACES)
+NODE_WORDS = (
+    "name", "number", "address", "members", "others", "first", "nodes", "incarnation", "seed", "python", *PLACES,
+)  # fmt: skip
 BESIDE_PORT = 7999
 FATAL_MAX, FATAL_LONGEST = 50, 200
 EVERY_MIN_NS, EVERY_MAX_NS = 20 * MS, 300 * MS

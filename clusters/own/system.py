@@ -231,6 +231,7 @@ class OwnSystem:
             "others": table.join.join(one for name, one in said.items() if name != node.name),
             **_places(node),
             "first": next(iter(node.members.values())),
+            "nodes": str(len(node.members)),
             "python": node.python,
             "seed": str(node.seed),
         }

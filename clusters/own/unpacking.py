@@ -11,6 +11,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -150,10 +151,12 @@ def programs_of(description: Description, places: Mapping[str, str]) -> list[tup
 
 
 def needed(description: Description) -> Needed:
-    """What its hosts need and its nodes do not bring."""
-    packages = description.system.packages
-    programs = () if packages else tuple(program for _, program in programs_of(description, {}))
-    return Needed(packages=packages, programs=programs)
+    """What its hosts need and its nodes do not bring. A program is taken for one of a package of the same name."""
+    system = description.system
+    brought = {re.split("[=@[]", package.lstrip("@"))[0] for package in (*system.python, *system.npm)}
+    first_words = dict.fromkeys(words[0] for _, words in commands_in(description))
+    programs = [program for program in first_words if not words_in(program) and program not in brought]
+    return Needed(packages=system.packages, programs=() if system.packages else tuple(programs))
 
 
 def _files_in(archive: bytes) -> str:

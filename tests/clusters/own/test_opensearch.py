@@ -5,13 +5,12 @@ from __future__ import annotations
 import io
 import json
 import sys
-import threading
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from functools import partial
 
 import pytest
 
 from dethrone.clusters.gallery.opensearch import client, status
+from tests.clusters.own.answering import answering
 
 STATE = {
     "cluster_manager_node": "bbbb",
@@ -28,36 +27,7 @@ class Asking(client.Client):
         self.port = str(nodes["n1"]["http"])
 
 
-@contextmanager
-def node(*answers):
-    """One that answers each request with the next status and JSON; yields a client of it and what it was asked."""
-    asked, left = [], list(answers)
-
-    class Handler(BaseHTTPRequestHandler):
-        def answer(self):
-            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-            asked.append((f"{self.command} {self.path}", json.loads(body) if body else None))
-            code, value = left.pop(0)
-            text = value if isinstance(value, bytes) else json.dumps(value).encode()
-            self.send_response(code)
-            self.send_header("Content-Length", str(len(text)))
-            self.end_headers()
-            self.wfile.write(text)
-
-        do_GET = do_PUT = do_POST = answer  # noqa: N815 - the names are the library's
-
-        def log_message(self, *_):
-            pass
-
-    server = HTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
-    thread.start()
-    try:
-        yield Asking({"n1": {"address": "127.0.0.1", "http": server.server_port}}), asked
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join(5)
+node = partial(answering, Asking)
 
 
 # --- what a node is -------------------------------------------------------------------------------------------------
@@ -73,6 +43,15 @@ def test_a_node_that_follows_none_keeps_the_term_of_its_state():
     assert status.understood(state, "n1") == {"role": "member", "term": 4, "cluster_manager": None}
 
 
+def test_a_cluster_of_elasticsearch_calls_its_manager_a_master():
+    state = {"master_node" if key == "cluster_manager_node" else key: value for key, value in STATE.items()}
+    expected = {"role": "cluster_manager", "term": 4, "cluster_manager": "n2"}
+    assert status.understood(state, "n2", "master") == expected
+    with node((200, state)) as (asking, asked):
+        assert status.Node("127.0.0.1", int(asking.port), "master").state() == state
+    assert asked[0][0].startswith("GET /_cluster/state/master_node,nodes,metadata?local=true&filter_path=master_node,")
+
+
 @pytest.mark.parametrize("indices", [{}, {"indices": {"keep": {"in_sync_allocations": {"0": []}}}}])
 def test_a_node_without_a_state_in_which_the_index_has_a_primary_says_nothing(indices):
     with pytest.raises(LookupError):
@@ -84,7 +63,7 @@ def test_a_node_that_cannot_answer_is_unknown(monkeypatch, capsys):
     with node((503, {"error": "not yet"})) as (asking, asked):
         status.main("n1", "127.0.0.1", asking.port)
     assert "error" in json.loads(capsys.readouterr().out)
-    assert [path for path, _ in asked] == [f"GET {status.PATH}"]
+    assert [path for path, _ in asked] == [f"GET {status.PATH.format(manager='cluster_manager')}"]
 
 
 # --- sets -----------------------------------------------------------------------------------------------------------
