@@ -462,19 +462,14 @@ def _places(node: NodeSpec) -> dict[str, str]:
 def load(path: Path) -> OwnSystem:
     """The system that a user's file describes. ConfigError, also where an installed system has that name."""
     system = described(path)
-    taken = system.name in registry.names(registry.SYSTEMS)
-    if taken and not _same(registry.load(registry.SYSTEMS, system.name), path):
+    taken = registry.load(registry.SYSTEMS, system.name) if system.name in registry.names(registry.SYSTEMS) else None
+    if taken and not (isinstance(taken, OwnSystem) and taken.path.samefile(path)):  # else it is this file, installed
         raise ConfigError(
             f"there is a system called {system.name!r} already",
             where=f"{path}: [system]",
             next_step="choose another name, so that reports do not mix them up",
         )
     return system
-
-
-def _same(system: object, path: Path) -> bool:
-    """Whether the installed system is this very file (of the gallery)."""
-    return isinstance(system, OwnSystem) and system.path.samefile(path)
 
 
 def described(path: Path) -> OwnSystem:

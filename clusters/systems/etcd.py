@@ -105,6 +105,7 @@ class EtcdSystem(Released):
     """See ``dethrone.harness.core.interfaces.System``. ``release``: its two numbers."""
 
     name = "etcd"
+    build = "3.4"
     release = (3, 4)
     recipe = "etcd"
     binary = BINARY
@@ -331,6 +332,7 @@ class Etcd35System(EtcdSystem):
     """3.5.1."""
 
     name = "etcd-3.5"
+    build = "3.5.1"
     release = (3, 5)
     recipe = "etcd-3.5"
     binary = f"{BIN}/etcd-3.5"
@@ -340,6 +342,7 @@ class Etcd37System(EtcdSystem):
     """3.7.3."""
 
     name = "etcd-3.7"
+    build = "3.7.3"
     release = (3, 7)
     recipe = "etcd-3.7"
     binary = f"{BIN}/etcd-3.7"

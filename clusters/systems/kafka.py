@@ -85,7 +85,7 @@ class KafkaSystem(jvm.JvmSystem):
 
     def __init__(self, *, name: str, release: str, recipe: str, pre_vote: bool, metadata: tuple[str, ...] = ()) -> None:
         self.name = name
-        self._release = release
+        self.build = release
         self.recipe = recipe
         self._pre_vote = pre_vote
         self._metadata = metadata
@@ -97,8 +97,8 @@ class KafkaSystem(jvm.JvmSystem):
     def profiles(self) -> Mapping[str, str]:
         """Combined nodes first."""
         return {
-            "kafka": f"Kafka {self._release}: each node is controller and broker; topics are logs, acks=all",
-            "controllers": f"Kafka {self._release}: the metadata quorum alone (with --workload election)",
+            "kafka": f"Kafka {self.build}: each node is controller and broker; topics are logs, acks=all",
+            "controllers": f"Kafka {self.build}: the metadata quorum alone (with --workload election)",
         }
 
     def defaults(self) -> RunDefaults:
@@ -168,7 +168,7 @@ class KafkaSystem(jvm.JvmSystem):
         return Promise(
             system=self.name,
             profile=profile,
-            source=f"Kafka {self._release} documentation (controller.quorum.*, acks, replication); KIP-595"
+            source=f"Kafka {self.build} documentation (controller.quorum.*, acks, replication); KIP-595"
             + (", KIP-996" if self._pre_vote else "")
             + ", KAFKA-15489",
             election_timeout_ns=fetch + 2 * election,

@@ -75,6 +75,8 @@ class Released:
     name: str
     recipe: str
     """The image of its hosts."""
+    build: str
+    """Which release it is, as far as its recipe says."""
     served: frozenset[str]
     """The op names that its clients serve."""
     channels: tuple[str, ...]
@@ -83,6 +85,10 @@ class Released:
     def image(self) -> str:
         """The image with this release."""
         return self.recipe
+
+    def version(self) -> str:
+        """See ``dethrone.harness.core.interfaces.Versioned``."""
+        return self.build
 
     def operations(self) -> frozenset[str]:
         """The op names that its clients serve."""

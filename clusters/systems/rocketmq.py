@@ -84,7 +84,7 @@ class RocketmqSystem(jvm.JvmSystem):
     def __init__(self, *, name: str, release: str, numbers: bool) -> None:
         self.name = name
         self.recipe = f"dledger-{release}"
-        self._release = release
+        self.build = release
         self._numbers = numbers
 
     def known_knobs(self) -> Mapping[str, Knob]:
@@ -103,7 +103,7 @@ class RocketmqSystem(jvm.JvmSystem):
 
     def profiles(self) -> Mapping[str, str]:
         """One."""
-        return {"dledger": f"DLedger {self._release} with its file store"}
+        return {"dledger": f"DLedger {self.build} with its file store"}
 
     def defaults(self) -> RunDefaults:
         """At a quarter of the heartbeat, so that several elections fit into a run."""
@@ -161,7 +161,7 @@ class RocketmqSystem(jvm.JvmSystem):
         return Promise(
             system=self.name,
             profile=profile,
-            source=f"DLedger {self._release}: documentation and configuration (heartbeats, votes), leader elector",
+            source=f"DLedger {self.build}: documentation and configuration (heartbeats, votes), leader elector",
             election_timeout_ns=patience,
             noise_max_ns=noise_limit_ns(patience),
             heartbeat_ns=period,

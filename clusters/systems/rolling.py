@@ -58,6 +58,10 @@ class Rolling(Released):
         found = super().knobs(settings, profile=profile, variant=variant)
         return {**found, KNOB: chosen(found[KNOB], self.versions())}
 
+    def version(self) -> str:
+        """From the oldest to the newest."""
+        return f"{self.versions()[0]} to {self.versions()[-1]}"
+
     def versions(self) -> tuple[str, ...]:
         """See ``dethrone.harness.core.interfaces.Upgradable``."""
         return tuple(self.releases)

@@ -86,6 +86,7 @@ class ZooKeeperSystem(jvm.JvmSystem):
     """See ``dethrone.harness.core.interfaces.System``; also ``Telling``."""
 
     name = "zookeeper"
+    build = "3.9.3"
     recipe = "zookeeper"
     served = frozenset({"append", "add", "read", "put", "get", "cas", "acquire", "release", "use"})
     channels = ("traced", "observed", "ops", "commit", "atomic")

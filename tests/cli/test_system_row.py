@@ -87,6 +87,22 @@ def test_the_gallery_is_listed_with_version_settings_promise_workloads_and_fault
     assert "transfer" in one["faults"]
 
 
+@pytest.mark.parametrize(
+    ("name", "version"),
+    [
+        ("etcd", "3.4"),
+        ("etcd-3.7", "3.7.3"),
+        ("etcd-rolling", "3.4 to 3.7"),
+        ("kafka-kraft-3.9", "3.9.1"),
+        ("rocketmq-dledger", "0.4.3"),
+        ("zookeeper", "3.9.3"),
+        ("raft", "-"),
+    ],
+)
+def test_a_release_says_which_it_is(name, version):
+    assert system_row.of(name, registry.load(registry.SYSTEMS, name))[1] == version
+
+
 def test_a_system_that_is_not_there_is_an_error(call):
     done = call("list", "systems", "--system", "natz")
     assert done.exit_code == 64

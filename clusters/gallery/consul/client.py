@@ -1,7 +1,7 @@
 """Registers and sets as keys of Consul, over HTTP at the server that is asked, which forwards to the leader.
 
-Guarantees: a request is sent once; reads are ``consistent``, so the leader asks a quorum first. Out of scope: telling
-the refusals of a server that certainly did nothing from others: each is doubt.
+Guarantees: a request is sent once; reads are ``consistent``, so the leader asks a quorum first. Out of scope: refusals
+after which nothing can happen: each answer but a 200 is doubt.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Client:
         return self._held(node, key)[0]
 
     def cas(self, node: str, key: str, old: Any, value: Any) -> bool:
-        """Set the key if it was ``old``, and nobody has set it since that was read."""
+        """Set the key if it was ``old``, and was not set again since that was read."""
         held, index = self._held(node, key)
         if held != old:
             return False

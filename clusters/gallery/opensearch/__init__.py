@@ -1,6 +1,6 @@
 """OpenSearch 2.19: the coordination layer that it has from Elasticsearch 7, over one replicated index.
 
-Elasticsearch is described beside it: users bring its program, and it speaks the same protocol.
+Elasticsearch is described here as well: users bring its program, and it speaks the same protocol.
 
 ``Start.java`` starts a node out of the published jars; ``status.py`` asks it for the cluster state that it holds, and
 ``client.py`` stores documents in it.

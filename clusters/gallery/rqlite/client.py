@@ -1,7 +1,7 @@
 """Registers and sets in two tables of rqlite, over HTTP at the node that is asked, which forwards to the leader.
 
-Guarantees: a statement is sent once; reads are ``strong``: they go through the log. Out of scope: telling the errors of
-a node that certainly did nothing from others: each is doubt.
+Guarantees: a statement is sent once; reads are ``strong``: they go through the log. Out of scope: errors
+after which nothing can happen: each is doubt.
 
     python3 client.py ADDRESS PORT      makes the tables
 """
