@@ -1,6 +1,7 @@
 """Systems of the gallery on containers: each starts, shows what it is, serves, and returns after a kill.
 
-CI starts two, drawn by the commit, and those whose files the last commit changed; ``make test-all`` starts all.
+CI starts two on three nodes, drawn by the commit, and those whose files the last commit changed; ``make test-all``
+starts all, on three and on five.
 """
 
 from __future__ import annotations
@@ -42,10 +43,12 @@ def of_this_commit():
 
 def each():
     chosen = of_this_commit()
-    rest = pytest.mark.nightly("half a minute each; CI starts two, and what was changed")
+    rest = pytest.mark.nightly("half a minute each; CI starts two on three nodes, and what was changed")
     return [
-        pytest.param(*case, id=f"{case[0].stem}-{case[1]}".rstrip("-"), marks=() if case in chosen else rest)
+        pytest.param(*case, nodes, id=f"{case[0].stem}-{case[1]}".rstrip("-") + f"-{nodes}", marks=marks)
         for case in CASES
+        for nodes in (3, 5)
+        for marks in [() if case in chosen and nodes == 3 else rest]
     ]
 
 
@@ -54,10 +57,10 @@ FORGETS = {("pysyncobj", "0.3.14"): ["term 0 after term 1"]}
 SHOWN = {"hosts", "start", "probe", "ops", "restart"}
 
 
-@pytest.mark.parametrize(("file", "version"), each())
-def test_a_system_of_the_gallery_starts_serves_and_returns_after_a_kill(state, file, version):
+@pytest.mark.parametrize(("file", "version", "nodes"), each())
+def test_a_system_of_the_gallery_starts_serves_and_returns_after_a_kill(state, file, version, nodes):
     chosen = ["--set", f"version={version}"] if version else []
-    done = dethrone(state, "doctor", file, "--on", "docker", "--nodes", "3", *chosen, "--json")
+    done = dethrone(state, "doctor", file, "--on", "docker", "--nodes", str(nodes), *chosen, "--json")
     rows = [row for row in json.loads(done.stdout)["rows"] if row["step"] in SHOWN]
     assert {row["step"] for row in rows} == SHOWN, done.stderr
     assert [row["why"] for row in rows if row["seen"] != "yes"] == FORGETS.get((file.stem, version), [])
