@@ -38,6 +38,11 @@ class Pace(NamedTuple):
     at_once: int = 5
     rate: int | None = None
 
+    @property
+    def words(self) -> tuple[str, ...]:
+        """Of its rate."""
+        return () if self.rate is None else ("--rate", str(self.rate))
+
 
 PACES: Mapping[str, Pace] = {
     "redis-sentinel": Pace(("log", "register"), limit_s=180, at_once=10),
@@ -124,8 +129,8 @@ SETTINGS = (
 def words_of(setting: Setting) -> list[str | Path]:
     """The campaign of this setting; seeds that are done are not run again."""
     seeds = ("--seeds", f"0..{setting.runs - 1}", "--jobs", str(setting.pace.at_once))
-    rate = () if setting.pace.rate is None else ("--rate", str(setting.pace.rate))
-    cluster = ("--nodes", str(NODES), "--time-limit", f"{setting.pace.limit_s}s", *rate, *setting.words)
+    pace = ("--time-limit", f"{setting.pace.limit_s}s", *setting.pace.words)
+    cluster = ("--nodes", str(NODES), *pace, *setting.words)
     return ["campaign", setting.system, "--on", "docker", *cluster, *seeds, "--out", setting.place]
 
 
@@ -237,7 +242,7 @@ def items() -> dict[str, Item]:
     for system, pace in PACES.items():
         for nodes in (3, 5):
             cluster = Cluster(system, nodes, "", pace.workloads, kept=KEPT)
-            out[f"gallery-{cluster.name}-quiet"] = quiet(cluster)
+            out[f"gallery-{cluster.name}-quiet"] = quiet(cluster, *pace.words)
         out[f"gallery-{system}-operations"] = many(Cluster(system, 3, "", pace.workloads, kept=KEPT))
     return out
 
