@@ -1,4 +1,4 @@
-"""Operations by a client class of the user's own, in a process of its own (``client_program``).
+"""Operations by a client class of the user's own, or ``sql_client``, in a process of its own (``client_program``).
 
     client = "client.py:Client"
     serves = ["append", "read"]       # in [ops]
@@ -36,15 +36,13 @@ SHOWN = 300
 class ClientProcess:
     """One process, started when it is needed. ``client``: ``FILE:CLASS``, the file relative to ``folder``.
 
-    ``nodes``: what the class is made with. ``path``: further places of Python packages.
+    ``given``: what the class is made with; of a user's class the nodes. ``path``: further places of Python packages.
     """
 
-    def __init__(
-        self, client: str, folder: Path, nodes: Mapping[str, Mapping[str, Any]], *, path: Sequence[str] = ()
-    ) -> None:
+    def __init__(self, client: str, folder: Path, given: Mapping[str, Any], *, path: Sequence[str] = ()) -> None:
         file, _, self._name = client.rpartition(":")
         self._file = folder / file
-        self._nodes = nodes
+        self._given = given
         self._path = path
         self._process: subprocess.Popen[bytes] | None = None
         self._ready = False
@@ -95,7 +93,7 @@ class ClientProcess:
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
         known = [word for word in (*self._path, os.environ.get("PYTHONPATH", "")) if word]
         self._process = subprocess.Popen(
-            [sys.executable, str(PROGRAM), str(self._file), self._name],
+            [sys.executable, "-P", str(PROGRAM), str(self._file), self._name],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
@@ -103,7 +101,7 @@ class ClientProcess:
             start_new_session=True,
             env={**os.environ, "PYTHONPATH": os.pathsep.join(known), "PYTHONDONTWRITEBYTECODE": "1"},
         )
-        _send(self._process, json.dumps(self._nodes).encode() + b"\n")
+        _send(self._process, json.dumps(self._given).encode() + b"\n")
         return self._process
 
     def _last_words(self) -> str:

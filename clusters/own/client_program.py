@@ -1,7 +1,7 @@
-"""The process in which a user's client class works: ``python3 client_program.py FILE CLASS``.
+"""The process in which a client class works, a user's or ours: ``python3 -P client_program.py FILE CLASS``.
 
-The first line of its input is the nodes, as a JSON object: name → address and ports; ``{}`` answers it once the class
-is made. Each line after it is an operation, ``{"f", "node", "arguments"}``; one line answers it: ``{"value": …}``, or
+The first line of its input is what the class is made with, as a JSON object; ``{}`` answers it once the class is made.
+Each line after it is an operation, ``{"f", "node", "arguments"}``; one line answers it: ``{"value": …}``, or
 ``{"error": …, "certain": true or false}``.
 
 Guarantees: only the standard library; what the class prints goes to standard error. Out of scope: time: who asks ends
@@ -22,7 +22,9 @@ SHOWN = 200
 
 def loaded(file: str, name: str) -> Any:
     """The class of that name in the file, whose directory is on the path. Raises what the file raises."""
-    sys.path.insert(0, str(Path(file).resolve().parent))
+    folder = Path(file).resolve().parent
+    if folder != Path(__file__).resolve().parent:  # our own modules must not hide those of a driver
+        sys.path.insert(0, str(folder))
     spec = importlib.util.spec_from_file_location("client_of_the_user", file)
     if spec is None or spec.loader is None:
         raise ImportError(f"{file} is no Python file")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dethrone.clusters.own.client import OwnClient
-from dethrone.clusters.own.client_process import ClientProcess
+from dethrone.clusters.own.client_process import PROGRAM, ClientProcess
 from dethrone.clusters.own.system import described as described_file
 from dethrone.harness.core.clock import MS, SECOND
 from dethrone.harness.core.errors import ConfigError
@@ -19,7 +19,7 @@ from tests.waiting import until
 pytestmark = pytest.mark.processes
 
 SOURCE = """
-import os, time
+import os, sys, time
 
 class Lost(Exception):
     pass
@@ -43,8 +43,8 @@ class Store:
         self.kept[key] = value
 
     def get(self, node, key):
-        if key in ("pid", "address"):
-            return {"pid": os.getpid(), "address": self.nodes[node]["address"]}[key]
+        if key in ("pid", "address", "path"):
+            return {"pid": os.getpid(), "address": self.nodes[node]["address"], "path": ":".join(sys.path)}[key]
         return self.kept.get(key) if key != "object" else {"a": 1}
 
     def cas(self, node, key, old, new):
@@ -157,3 +157,9 @@ def test_what_does_not_fit_a_client_is_refused(ops, said):
 def test_the_child_has_no_terminal_of_ours_and_keeps_our_environment(made):
     _, pid = ask(made(), "get", "pid")
     assert os.getsid(pid) == pid
+
+
+def test_the_class_finds_what_stands_next_to_it_and_none_of_our_modules(made, tmp_path):
+    _, path = ask(made(), "get", "path")
+    assert path.split(":")[0] == str(tmp_path)
+    assert str(PROGRAM.parent) not in path.split(":")
