@@ -58,7 +58,7 @@ class ClientProcess:
         except TimeoutError:
             return unsent(f"{self._file.name} is still starting")
         except OSError as error:
-            why = f"{self._file.name} cannot be started: {self._last_words() or error}"
+            why = f"{self._file.name} cannot be started: {self._last_words(error) or error}"
             self.close()
             return unsent(why[:SHOWN])
         question = json.dumps({"f": f, "node": node, "arguments": list(arguments)}).encode() + b"\n"
@@ -66,7 +66,7 @@ class ClientProcess:
             _send(process, question)
             said = json.loads(_line(process, deadline))
         except (OSError, ValueError) as error:
-            why = f"{self._file.name}: {self._last_words() or error}"
+            why = f"{self._file.name}: {self._last_words(error) or error}"
             self.close()
             return unanswered(f, why[:SHOWN], node=node)
         if "value" in said:
@@ -104,16 +104,13 @@ class ClientProcess:
         _send(self._process, json.dumps(self._given).encode() + b"\n")
         return self._process
 
-    def _last_words(self) -> str:
-        """The last line of what a process that has ended printed."""
-        if self._process is None or self._errors is None:
+    def _last_words(self, error: Exception) -> str:
+        """The last line of what a process printed before it closed its end: by then a traceback is written."""
+        if not isinstance(error, ConnectionError) or self._errors is None:
             return ""
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(0.2)
-            self._errors.seek(0)
-            lines = self._errors.read(1 << 20).decode("utf-8", "replace").split("\n")
-            return next((line.strip() for line in reversed(lines) if line.strip()), "")
-        return ""
+        self._errors.seek(0)
+        lines = self._errors.read(1 << 20).decode("utf-8", "replace").split("\n")
+        return next((line.strip() for line in reversed(lines) if line.strip()), "")
 
 
 def _send(process: subprocess.Popen[bytes], line: bytes) -> None:
