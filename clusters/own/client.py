@@ -1,4 +1,5 @@
-"""A client of a described system: one kept connection per node; one request, command or call per operation.
+"""A client of a described system: one kept connection per node; one request, command, call or
+transaction per operation.
 
 What a request says and how an answer is understood stands in ``[ops]``. Words in the path are percent-encoded; words
 in the body are JSON. Guarantees: a request is sent once; an answer that the description does not name leaves a changing
@@ -24,6 +25,7 @@ from dethrone.clusters.own.headers import carried, over
 from dethrone.clusters.own.operations import HEADER, Request, request_of
 from dethrone.clusters.own.redis_client import RedisClient
 from dethrone.clusters.own.spec import OpTable
+from dethrone.clusters.own.sql_answers import value_of
 from dethrone.clusters.own.words import fill_with
 from dethrone.clusters.systems.kept_http import KeptHttp
 from dethrone.clusters.systems.operations import unanswered, unsent
@@ -45,8 +47,8 @@ class OwnClient:
         process: ClientProcess | None = None,
         ids: Mapping[str, str] | None = None,
     ) -> None:
-        """``words``: of each node, for commands and headers. ``process``: of the user's own client, if there is one.
-        ``ids``: what answers call a node → the node."""
+        """``words``: of each node, for commands and headers. ``process``: of the user's own client, or of the one that
+        speaks SQL. ``ids``: what answers call a node → the node."""
         self._ids = ids or {}
         self._addresses = {name: spec.address for name, spec in nodes.items()}
         self._words = words or {}
@@ -63,9 +65,11 @@ class OwnClient:
             return unsent(f"no node {target!r}")
         if op is None or held is None:
             return unsent(f"no operation {f!r} with the value {value!r:.80}")
-        if self._process is not None:
+        if self._process is not None and (op.client or op.sql):
             given = self._process.ask(f, target, list(held.values()), deadline)
-            return given if isinstance(given, OpOutcome) else returned(f, *given, node=target)
+            if isinstance(given, OpOutcome):
+                return given
+            return returned(f, value_of(f, *given, held) if op.sql else given[0], node=target)
         held = {**held, **self._of_target(f, value)}
         if op.command is not None:
             words = {**self._words.get(target, {}), **{name: _plain(one) for name, one in held.items()}}

@@ -60,7 +60,7 @@ def check_carried(
         if _CONTROL.search(value):
             raise ConfigError(f"the header {name} holds a control character", where=f"{where} headers")
         if name.lower() in _AUTHORISING or is_secret(name):
-            _hidden(value, f"the header {name}", secrets, where=f"{where} headers")
+            check_hidden(value, f"the header {name}", secrets, where=f"{where} headers")
     if table.auth is None:
         return
     if any(name.lower() == "authorization" for name in table.headers):
@@ -68,7 +68,7 @@ def check_carried(
     check_words([table.auth.user, table.auth.password], known, where=f"{where} auth")
     if ":" in table.auth.user or _CONTROL.search(table.auth.user):
         raise ConfigError("a user holds no colon and no control character", where=f"{where} auth")
-    _hidden(table.auth.password, "the password", secrets, where=f"{where} auth")
+    check_hidden(table.auth.password, "the password", secrets, where=f"{where} auth")
 
 
 def check_values(tables: Collection[Carrying], knobs: Mapping[str, str], *, where: str) -> None:
@@ -98,7 +98,8 @@ def over(usual: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
     return {**{name: value for name, value in usual.items() if name.lower() not in names}, **given}
 
 
-def _hidden(text: str, what: str, secrets: Collection[str], *, where: str) -> None:
+def check_hidden(text: str, what: str, secrets: Collection[str], *, where: str) -> None:
+    """Raise ConfigError for a secret that stands in the file instead of naming a knob whose value is hidden."""
     if not any(word in secrets or is_secret(word) for word in words_in(text)):
         raise ConfigError(
             f"{what} stands in the description",

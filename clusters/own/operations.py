@@ -1,5 +1,5 @@
-"""``[ops]`` and ``[membership]`` of a description: each operation as one request, one command, one Redis command, or a
-method of a client.
+"""``[ops]`` and ``[membership]`` of a description: each operation as one request, one command, one Redis command, SQL
+statements, or a method of a client.
 
 Guarantees: pure; a key that is unknown, or that does not fit what carries the operation, is a ConfigError that names
 it. Out of scope: carrying operations out (``client``), and whether a client's file is there.
@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from dethrone.clusters.own import sql_table
 from dethrone.clusters.own.headers import check_carried
 from dethrone.clusters.own.spec import NodeTable, OpTable
 from dethrone.clusters.own.table import placed, read_table, split
@@ -22,10 +23,15 @@ from dethrone.harness.core.errors import ConfigError
 from dethrone.harness.core.registry import unknown_name
 
 PATTERNS = ("ok_pattern", "fail_pattern", "absent_pattern", "refused_pattern")
-SHARED = ("port", "protocol", "ok", "fail", "absent", "refused", "served_by", "headers", "auth", *PATTERNS)
+SHARED = (
+    *("port", "protocol", "ok", "fail", "absent", "refused", "served_by", "headers", "auth", *PATTERNS),
+    *sql_table.SHARED,
+)
 """Keys of ``[ops]`` that hold for all operations which do not say otherwise."""
 CLIENT = ("client", "serves")
 """Keys of ``[ops]`` of a client of the user's own; nothing else stands there then."""
+PROTOCOLS = ("http", "redis", "sql")
+"""The last one is for clients only."""
 READS = ("get", "read")
 _RESULTS = "name the result (?P<value>…); of an append (?P<index>…) and (?P<term>…)"
 _SERVES = 'write client = "client.py:Client" and serves = ["put", "get"] in [ops]'
@@ -106,12 +112,15 @@ def operations(
         return {}, ""
     shared = {name: raw[name] for name in SHARED if name in raw and name not in {"port", "protocol"}}
     protocol = raw.get("protocol", "http")
-    if protocol not in {"http", "redis"}:
-        raise placed(unknown_name("protocol", str(protocol), ("http", "redis")), where)
+    known_protocols = PROTOCOLS if names is OP_WORDS else PROTOCOLS[:2]
+    if protocol not in known_protocols:
+        raise placed(unknown_name("protocol", str(protocol), known_protocols), where)
+    sql_table.check_shared(raw, protocol, where=where)
     out = {}
     for name, given in asked.items():
         table = {"request": given} if isinstance(given, str) else given
         table = {"redis": given} if isinstance(given, list) else table
+        table = sql_table.written(given) if protocol == "sql" else table
         if not isinstance(table, dict):
             raise ConfigError(f"{name} is no request", where=where, next_step='write it like "PUT /kv/{key} {value}"')
         if "client" in table:
@@ -119,11 +128,15 @@ def operations(
         op = read_table(OpTable, {**shared, **table}, where=f"{where} {name}")
         check_carried(op, ports=node.ports, knobs=knobs, secrets=node.secrets, where=f"{where} {name}")
         _check_served_by(op, protocol, where=f"{where} {name}")
+        if protocol != "sql" or op.command is not None:
+            sql_table.check_other(table, where=f"{where} {name}")
         if op.command is not None:
             if "headers" in table or "auth" in table:
                 raise ConfigError("a command has no headers", where=f"{where} {name}")
             silent = name in READS or (names is MEMBERSHIP and name in CHANGES)
             _command_op(op, names[name], node, silent=silent, where=f"{where} {name}")
+        elif protocol == "sql":
+            sql_table.check_sql(op, name, names[name], table, node=node, knobs=knobs, where=f"{where} {name}")
         elif protocol == "redis" or op.redis:
             if "auth" in table:
                 step = "write auth next to the operations"
@@ -137,7 +150,7 @@ def operations(
             )
         check_words([op.request], names[name], where=f"{where} {name}")
         out[name] = op
-    if all(op.command is not None for op in out.values()):
+    if all(op.command is not None or op.sql for op in out.values()):
         return out, ""
     return out, port_of(raw.get("port"), node, where=where)
 

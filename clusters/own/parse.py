@@ -34,6 +34,7 @@ from dethrone.clusters.own.spec import (
     SystemTable,
     TraceTable,
 )
+from dethrone.clusters.own.sql_table import check_driver
 from dethrone.clusters.own.sums import check_sum
 from dethrone.clusters.own.table import placed, read_table, split
 from dethrone.clusters.own.trace import EVENTS
@@ -152,6 +153,7 @@ def _description(tables: Mapping[str, Any], *, path: str, read: Callable[[str], 
     named |= {} if probe.log is None else {"[probe] log": probe.log}
     check_logs(starts, named | ({"[log] file": log.file} if log.patterns else {}), path=path)
     ops, port = operations(tables.get("ops", {}), node, knobs, where=f"{path}: [ops]")
+    check_driver(ops, system.python, where=f"{path}: [ops] driver")
     asked_of_it = membership(tables.get("membership", {}), node, knobs, where=f"{path}: [membership]")
     clock = None
     if "clock" in tables:

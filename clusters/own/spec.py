@@ -144,6 +144,9 @@ class OpTable(Table, frozen=True, kw_only=True):
     its ``…_pattern`` are regular expressions that its output must match to mean what they are called; of ``ok_pattern``
     the group ``value`` is the result. ``redis``: the words of a Redis command; ``fail_pattern`` is then of an error's
     text. ``client``: the class of the user's own whose method of the operation's name is called.
+    ``sql``: statements, carried out in one transaction over a connection that ``driver`` makes with ``connect``; of a
+    cas ``create``: those where the register is to hold nothing; ``check``: what reads it if no row was changed.
+    ``guard``: a statement that must give true before the commit. ``fail_codes``: of errors that certainly refuse.
 
     ``ok``: answers that mean done; ``fail``: certainly not done, ever; ``absent``: there is nothing at that key;
     ``refused``: of a cas, the register held something else. Every other answer is doubt. ``value``: where the answer
@@ -155,6 +158,13 @@ class OpTable(Table, frozen=True, kw_only=True):
     command: Words | None = None
     redis: tuple[str, ...] = ()
     client: str = ""
+    sql: tuple[str, ...] = ()
+    create: tuple[str, ...] = ()
+    check: str = ""
+    guard: str = ""
+    driver: str = ""
+    connect: Mapping[str, str | int | float | bool] = {}
+    fail_codes: tuple[int | str, ...] = ()
     ok_pattern: str | None = None
     fail_pattern: str | None = None
     absent_pattern: str | None = None

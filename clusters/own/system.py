@@ -21,12 +21,11 @@ import msgspec
 from dethrone.clusters.own.answers import explain, reading
 from dethrone.clusters.own.changes import files_for_changes
 from dethrone.clusters.own.client import Divided, OwnClient
-from dethrone.clusters.own.client_process import ClientProcess
+from dethrone.clusters.own.clients import client_of
 from dethrone.clusters.own.clock import clock_command
 from dethrone.clusters.own.headers import Carrying, carried, check_values, over
 from dethrone.clusters.own.parse import BESIDE_PORT, memory_bytes, parse
 from dethrone.clusters.own.promise import check_faults, exempt, is_durable, observable, promise_of, told_events
-from dethrone.clusters.own.python_packages import wheel_files
 from dethrone.clusters.own.spec import Description, OpTable
 from dethrone.clusters.own.supervising import command_of, commands_in, output_of, room, supervised, understood
 from dethrone.clusters.own.table import split
@@ -353,20 +352,9 @@ class OwnSystem:
         return Divided(client, self._client(nodes, told.membership.asked, told.membership.port), told.membership.asked)
 
     def _client(self, nodes: Mapping[str, NodeSpec], ops: Mapping[str, OpTable], port_name: str) -> OwnClient:
-        ports = self._description.node.ports
-        port = ports.get(port_name, 0)
-        own = next((op.client for op in ops.values() if op.client), "")
-        process = None
-        if own:
-            shown = {
-                name: {"address": node.address, **ports, "knobs": dict(node.knobs)} for name, node in nodes.items()
-            }
-            one = self._description
-            packages = wheel_files(one.system.python, one.path, pinned=one.pinned)
-            process = ClientProcess(own, self.path.parent, shown, path=[str(file) for file in packages])
-        words = {name: {**node.knobs, **self._member(name, node)} for name, node in nodes.items()}
+        members = {name: self._member(name, node) for name, node in nodes.items()}
         ids = self._ids(next(iter(nodes.values())))
-        return OwnClient(nodes, ops, port=port, words=words, process=process, ids=ids)
+        return client_of(self._description, ops, port_name, nodes, members=members, ids=ids)
 
     def operations(self) -> frozenset[str]:
         """The op names that its clients serve."""

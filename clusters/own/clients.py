@@ -1,0 +1,56 @@
+"""Which client carries out the operations of a description: with a process, where they need a library.
+
+Guarantees: one process for all operations of a table; it finds the packages of ``[system] python``. Out of scope: how
+each operation is carried out (``client``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from dethrone.clusters.own import sql_client
+from dethrone.clusters.own.client import OwnClient
+from dethrone.clusters.own.client_process import ClientProcess
+from dethrone.clusters.own.python_packages import wheel_files
+from dethrone.clusters.own.spec import Description, OpTable
+from dethrone.clusters.own.sql_table import given_to_client
+from dethrone.harness.core.interfaces import NodeSpec
+
+SQL = Path(sql_client.__file__)
+
+
+def client_of(
+    description: Description,
+    ops: Mapping[str, OpTable],
+    port_name: str,
+    nodes: Mapping[str, NodeSpec],
+    *,
+    members: Mapping[str, Mapping[str, str]],
+    ids: Mapping[str, str],
+) -> OwnClient:
+    """A new client of ``ops``. ``members``: the words of each node; ``ids``: what answers call a node → the node."""
+    ports = description.node.ports
+    words = {name: {**node.knobs, **members[name]} for name, node in nodes.items()}
+    process = _process(description, ops, nodes, words)
+    return OwnClient(nodes, ops, port=ports.get(port_name, 0), words=words, process=process, ids=ids)
+
+
+def _process(
+    description: Description,
+    ops: Mapping[str, OpTable],
+    nodes: Mapping[str, NodeSpec],
+    words: Mapping[str, Mapping[str, str]],
+) -> ClientProcess | None:
+    table, system = description.node, description.system
+    own = next((op.client for op in ops.values() if op.client), "")
+    if not own and not any(op.sql for op in ops.values()):
+        return None
+    path = [str(file) for file in wheel_files(system.python, description.path, pinned=description.pinned)]
+    if own:
+        shown = {
+            name: {"address": node.address, **table.ports, "knobs": dict(node.knobs)} for name, node in nodes.items()
+        }
+        return ClientProcess(own, Path(description.path).parent, shown, path=path)
+    given = given_to_client(ops, words, ports=table.ports, knobs=description.knobs, secrets=table.secrets)
+    return ClientProcess(f"{SQL.name}:{sql_client.SqlClient.__name__}", SQL.parent, given, path=path)
