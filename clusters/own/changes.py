@@ -1,4 +1,4 @@
-"""``[membership]`` of a description: what faults ask for, and how a node is removed from its cluster and added again.
+"""``[membership]`` of a description: what faults ask for, how a node is removed and added again, and who votes.
 
 Guarantees: pure; what cannot be meant is a ConfigError that names it. Out of scope: carrying it out
 (``dethrone.clusters.systems.membership_host``).
@@ -17,6 +17,7 @@ from dethrone.clusters.own.headers import carried, over
 from dethrone.clusters.own.operations import MEMBERSHIP, TARGET, operations, request_of
 from dethrone.clusters.own.spec import Description, Membership, NodeTable
 from dethrone.clusters.own.table import split
+from dethrone.clusters.own.voting import KEYS, voting
 from dethrone.clusters.own.words import check_words, fill, fill_with
 from dethrone.clusters.systems.membership import CHANGES, MEMBER_ID, Changes, Request, Words, membership_files
 from dethrone.harness.core.errors import ConfigError
@@ -27,7 +28,7 @@ _WHOLE = 'write members = "GET /members", member = \'"{target}"\', remove = "…
 
 def membership(raw: Mapping[str, Any], node: NodeTable, knobs: Mapping[str, str], *, where: str) -> Membership:
     """The table. ConfigError."""
-    rest = {key: value for key, value in raw.items() if key not in {"member", "fresh"}}
+    rest = {key: value for key, value in raw.items() if key not in {"member", "fresh", *KEYS}}
     asked, port = operations(rest, node, knobs, where=where, names=MEMBERSHIP)
     changes = {name: op for name, op in asked.items() if name in CHANGES}
     member, fresh = raw.get("member", ""), raw.get("fresh", False)
@@ -45,7 +46,8 @@ def membership(raw: Mapping[str, Any], node: NodeTable, knobs: Mapping[str, str]
     except re.error as error:
         raise ConfigError(f"member is no regular expression: {error}", where=where) from error
     transfers = {name: op for name, op in asked.items() if name not in CHANGES}
-    return Membership(asked=transfers, port=port, changes=changes, member=member, fresh=fresh)
+    votes = voting(raw, knobs, where=where)
+    return Membership(asked=transfers, port=port, changes=changes, member=member, fresh=fresh, voting=votes)
 
 
 def files_for_changes(

@@ -12,6 +12,7 @@ from pathlib import Path
 from dethrone.clusters.own import sql_client
 from dethrone.clusters.own.client import OwnClient
 from dethrone.clusters.own.client_process import ClientProcess
+from dethrone.clusters.own.node_words import ids_of, member_words
 from dethrone.clusters.own.python_packages import wheel_files
 from dethrone.clusters.own.spec import Description, OpTable
 from dethrone.clusters.own.sql_table import given_to_client
@@ -21,19 +22,14 @@ SQL = Path(sql_client.__file__)
 
 
 def client_of(
-    description: Description,
-    ops: Mapping[str, OpTable],
-    port_name: str,
-    nodes: Mapping[str, NodeSpec],
-    *,
-    members: Mapping[str, Mapping[str, str]],
-    ids: Mapping[str, str],
+    description: Description, ops: Mapping[str, OpTable], port_name: str, nodes: Mapping[str, NodeSpec]
 ) -> OwnClient:
-    """A new client of ``ops``. ``members``: the words of each node; ``ids``: what answers call a node → the node."""
-    ports = description.node.ports
-    words = {name: {**node.knobs, **members[name]} for name, node in nodes.items()}
+    """A new client of ``ops``, which are asked at this port."""
+    port = description.node.ports.get(port_name, 0)
+    words = {name: {**node.knobs, **member_words(description, name, node)} for name, node in nodes.items()}
     process = _process(description, ops, nodes, words)
-    return OwnClient(nodes, ops, port=ports.get(port_name, 0), words=words, process=process, ids=ids)
+    ids = ids_of(description, next(iter(nodes.values())))
+    return OwnClient(nodes, ops, port=port, words=words, process=process, ids=ids)
 
 
 def _process(

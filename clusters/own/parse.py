@@ -55,9 +55,11 @@ TABLES = (
 )
 PLACES = ("run_dir", "data_dir", "log_dir")
 """Directories of a node on its host."""
+MEMBER_WORDS = ("name", "number", "address")
 NODE_WORDS = (
-    "name", "number", "address", "members", "others", "first", "nodes", "incarnation", "seed", "python", *PLACES,
-)  # fmt: skip
+    *(*MEMBER_WORDS, "members", "others", "voters", "observers", "role", "first", "nodes"),
+    *("incarnation", "seed", "python", *PLACES),
+)
 BESIDE_PORT = 7999
 FATAL_MAX, FATAL_LONGEST = 50, 200
 EVERY_MIN_NS, EVERY_MAX_NS = 20 * MS, 300 * MS
@@ -237,7 +239,7 @@ def _node(node: NodeTable, knobs: Mapping[str, str], *, where: str) -> NodeTable
         check_words(split(node.command, where=where), known, where=f"{where} command")
     check_words(node.env.values(), known, where=f"{where} env")
     check_words(node.texts.values(), known, where=f"{where} texts")
-    check_words([node.member], ("name", "number", "address", *node.ports), where=f"{where} member")
+    check_words([node.member, node.observer_member or ""], (*MEMBER_WORDS, *node.ports), where=f"{where} member")
     check_sources(node.go, where=f"{where} go")
     check_coordinates(node.maven, where=f"{where} maven")
     places = (*node.files, *node.texts, *node.go, *node.maven, *node.java)
@@ -289,7 +291,7 @@ def _probe(probe: ProbeTable, node: NodeTable, knobs: Mapping[str, str], *, wher
     way = ways[0]
     if not EVERY_MIN_NS <= _duration(probe.every, where=f"{where} every") <= EVERY_MAX_NS:
         raise ConfigError(f"every = {probe.every!r} is out of range", where=where, next_step="write 20ms to 300ms")
-    check_words([probe.member_id], ("name", "number", "address", *node.ports), where=f"{where} member_id")
+    check_words([probe.member_id], (*MEMBER_WORDS, *node.ports), where=f"{where} member_id")
     if way in {"metrics", "log"} and probe.version is not None:
         raise ConfigError(f"a probe by {way} says no version", where=where, next_step="probe by http or command")
     if way in {"http", "metrics"}:

@@ -18,6 +18,7 @@ from typing import Any
 import msgspec
 
 from dethrone.clusters.own.table import Table, Words, placed, read_table, split
+from dethrone.clusters.own.voting import OBSERVERS, VOTERS
 from dethrone.clusters.own.words import check_words
 from dethrone.harness.core.errors import ConfigError
 from dethrone.harness.core.registry import unknown_name
@@ -27,6 +28,8 @@ ONLY = "node"
 """The name of the process that ``[node] command`` starts; no ``[[process]]`` has it, for its log is everybody's."""
 OTHERS = "others"
 """``on`` of commands that run on every node but the first."""
+SOME = (OTHERS, VOTERS, OBSERVERS)
+"""Words for some of the nodes, in place of their names."""
 NODE_LOG = "{log_dir}/node.log"
 """What a node prints: its process, or the supervisor of several."""
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,30}")
@@ -64,8 +67,8 @@ class ProcessTable(Table, frozen=True, kw_only=True):
 class FirstTable(Table, frozen=True, kw_only=True):
     """``[node.first]``: a command that runs at a node's first start, until it exits with 0.
 
-    ``on``: the nodes that run it, or ``others``; empty: all. ``after``: the process that must be ready; without it, the
-    command runs before any process starts.
+    ``on``: the nodes that run it, or ``others``, ``voters``, ``observers``; empty: all. ``after``: the process that
+    must be ready; without it, the command runs before any process starts.
     """
 
     command: Words
@@ -174,18 +177,20 @@ def waits_for(process: ProcessTable) -> tuple[str, ...]:
     return (process.after,) if isinstance(process.after, str) else process.after
 
 
-def nodes_of(table: FirstTable, members: Sequence[str]) -> tuple[str, ...]:
-    """The nodes that run this command, of all ``members`` in their order."""
+def nodes_of(table: FirstTable, members: Sequence[str], voters: Sequence[str]) -> tuple[str, ...]:
+    """The nodes that run this command, of all ``members`` in their order; ``voters``: those of them that vote."""
     if not table.on:
         return tuple(members)
     if table.on == OTHERS:
         return tuple(members[1:])
+    if table.on in (VOTERS, OBSERVERS):
+        return tuple(name for name in members if (name in voters) == (table.on == VOTERS))
     return (table.on,) if isinstance(table.on, str) else table.on
 
 
-def check_members(starts: Starting, members: Sequence[str], *, path: str) -> None:
+def check_members(starts: Starting, members: Sequence[str], voters: Sequence[str], *, path: str) -> None:
     """Raise ConfigError for a command on a node that this cluster does not have."""
-    asked = [(node, "[node.first] on") for table in starts.first for node in nodes_of(table, members)]
+    asked = [(node, "[node.first] on") for table in starts.first for node in nodes_of(table, members, voters)]
     asked += [] if starts.setup is None else [(starts.setup.on, "[setup] on")]
     for node, key in asked:
         if node not in members:
@@ -256,9 +261,9 @@ def _first(given: Any, names: Collection[str], known: Collection[str], *, where:
         check_words(split(table.command, where=f"{where} command"), known, where=f"{where} command")
         if table.after is not None and table.after not in names:
             raise placed(unknown_name("process", table.after, names), f"{where} after")
-        if table.on != OTHERS:
-            for node in nodes_of(table, ()):
-                _check_node(node, where=f"{where} on", besides=f"{OTHERS!r}, ")
+        if table.on not in SOME:
+            for node in nodes_of(table, (), ()):
+                _check_node(node, where=f"{where} on", besides="".join(f"{word!r}, " for word in SOME))
     return out
 
 

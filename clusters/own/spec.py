@@ -15,6 +15,7 @@ from dethrone.clusters.own.headers import AuthTable
 from dethrone.clusters.own.maven_jars import Named
 from dethrone.clusters.own.processes import Starting
 from dethrone.clusters.own.table import Table, Words
+from dethrone.clusters.own.voting import Voting
 from dethrone.clusters.recipe import name_of
 
 
@@ -50,7 +51,8 @@ class NodeTable(Table, frozen=True, kw_only=True):
     the host → artifacts whose jars it holds, with all that they need; ``java``: → Java sources here, compiled here.
     Without ``command``, by the processes that the file names.
 
-    ``member`` is filled in for each node and joined by ``join``: ``{members}``; ``{others}`` omits the node itself.
+    ``member`` is filled in for each node and joined by ``join``: ``{members}``; ``{others}`` omits the node itself;
+    ``observer_member``: the same of a node that does not vote [as member].
     ``ports``: name → number; each name is a word. ``secrets``: knobs that are never shown. ``memory`` (``"512m"``,
     ``"4g"``) and ``pids``: what a host may use, where hosts have limits. ``user``, ``capabilities``: as whom, and with
     which; by default a node has a user of its own on its host and none. ``shows``: paths of this machine that nodes
@@ -59,6 +61,7 @@ class NodeTable(Table, frozen=True, kw_only=True):
 
     command: Words = ()
     member: str = "{name}={address}"
+    observer_member: str | None = None
     join: str = ","
     ports: Mapping[str, int] = {}
     secrets: tuple[str, ...] = ()
@@ -202,9 +205,11 @@ class PromiseTable(Table, frozen=True, kw_only=True):
 
 
 class Membership(msgspec.Struct, frozen=True, kw_only=True):
-    """``[membership]``: what only faults ask for, over the port named ``port``. ``asked``: as operations are;
-    ``changes``: of members, by the node's own host. ``member``: the pattern that finds the node among the members, with
-    the group ``id`` where the cluster knows it by another name; ``fresh``: it must return with nothing stored.
+    """``[membership]``: what only faults ask for, over the port named ``port``, and who votes (``voting``).
+
+    ``asked``: as operations are; ``changes``: of members, by the node's own host. ``member``: the pattern that finds
+    the node among the members, with the group ``id`` where the cluster knows it by another name; ``fresh``: it must
+    return with nothing stored.
     """
 
     asked: Mapping[str, OpTable] = {}
@@ -212,6 +217,7 @@ class Membership(msgspec.Struct, frozen=True, kw_only=True):
     port: str = ""
     member: str = ""
     fresh: bool = False
+    voting: Voting = Voting()
 
     @property
     def all(self) -> dict[str, OpTable]:

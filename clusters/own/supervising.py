@@ -15,6 +15,7 @@ from dethrone.clusters.agent.bundle import bundled_package
 from dethrone.clusters.own.processes import NODE_LOG, ProcessTable, ReadyTable, check_members, nodes_of, waits_for
 from dethrone.clusters.own.spec import Description
 from dethrone.clusters.own.table import Words, split
+from dethrone.clusters.own.voting import voters_of
 from dethrone.clusters.own.words import fill
 from dethrone.harness.core.interfaces import NodeSpec
 
@@ -37,7 +38,7 @@ def supervised(description: Description, node: NodeSpec, words: Mapping[str, str
     """Files for a node that is supervised: absolute path → content. ConfigError: a node that this cluster lacks."""
     if description.starting.plain:
         return {}
-    check_members(description.starting, list(node.members), path=description.path)
+    check_members(description.starting, *_members(description, node), path=description.path)
     content = json.dumps(configuration(description, node, words)).encode()
     return {f"{node.run_dir}/{PROGRAM}": program(), f"{room(description, node)}/{CONFIG}": content}
 
@@ -52,12 +53,12 @@ def command_of(description: Description, node: NodeSpec, words: Mapping[str, str
 
 def configuration(description: Description, node: NodeSpec, words: Mapping[str, str]) -> dict[str, Any]:
     """The supervisor's for this node: processes in starting order, commands that come before them first."""
-    starts, members = description.starting, list(node.members)
+    starts, (members, voters) = description.starting, _members(description, node)
 
     def argv(command: Words) -> list[str]:
         return [fill(word, words) for word in split(command, where=description.path)]
 
-    first = [one for one in starts.first if node.name in nodes_of(one, members)]
+    first = [one for one in starts.first if node.name in nodes_of(one, members, voters)]
     setup = starts.setup
     if setup is not None and setup.on != node.name:
         setup = None
@@ -89,6 +90,12 @@ def configuration(description: Description, node: NodeSpec, words: Mapping[str, 
             "pattern": setup.pattern,
         },
     }
+
+
+def _members(description: Description, node: NodeSpec) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """All members, and those that vote."""
+    members = tuple(node.members)
+    return members, voters_of(description.membership.voting, members, node.knobs, path=description.path)
 
 
 def output_of(process: ProcessTable) -> str:

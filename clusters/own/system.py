@@ -3,8 +3,8 @@
     dethrone run my.toml --on docker
 
 Guarantees: nothing is assumed that the file does not say; files of nodes are read once, with the description; the node
-process keeps its own process id, signals and exit code even behind a wrapper. Out of scope: several groups: those need
-a class and an entry point (docs/own-system.md).
+process keeps its own process id, signals and exit code even behind a wrapper. Out of scope: what a file
+cannot say (docs/own-system.md).
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from dethrone.clusters.own.client import Divided, OwnClient
 from dethrone.clusters.own.clients import client_of
 from dethrone.clusters.own.clock import clock_command
 from dethrone.clusters.own.headers import Carrying, carried, check_values, over
+from dethrone.clusters.own.node_words import ids_of, member_words, places_of, words_of
 from dethrone.clusters.own.parse import BESIDE_PORT, memory_bytes, parse
 from dethrone.clusters.own.promise import check_faults, exempt, is_durable, observable, promise_of, told_events
 from dethrone.clusters.own.spec import Description, OpTable
@@ -32,6 +33,7 @@ from dethrone.clusters.own.table import split
 from dethrone.clusters.own.trace import event_of, read_lines
 from dethrone.clusters.own.unpacking import brought, contents_of, needed, programs_of, unpacked, unpacking
 from dethrone.clusters.own.version import version_of
+from dethrone.clusters.own.voting import voters_of
 from dethrone.clusters.own.words import fill
 from dethrone.clusters.own.workloads import WORKLOADS, unasked
 from dethrone.clusters.systems import rolling
@@ -183,17 +185,17 @@ class OwnSystem:
         return {place: content for one in self._each() for place, content in self._files(one, node).items()}
 
     def _files(self, description: Description, node: NodeSpec) -> Mapping[str, bytes]:
-        places = _places(node)
+        places = places_of(node)
         out = {fill(place, places): content for place, content in description.contents.items()}
         for place, text in description.node.texts.items():
-            out[fill(place, places)] = fill(text, self._words(node)).encode()
+            out[fill(place, places)] = fill(text, words_of(self._description, node)).encode()
         beside = self._beside(description, node)
         if beside is not None:
             out[f"{node.run_dir}/{BESIDE}"] = Path(__file__).with_name(BESIDE).read_bytes()
             out[f"{room(description, node)}/{BESIDE_CONFIG}"] = json.dumps(beside).encode()
         out |= unpacked(description, node, places)
-        out |= files_for_changes(description, node, partial(self._member, node=node))
-        return {**out, **supervised(description, node, self._words(node))}
+        out |= files_for_changes(description, node, partial(member_words, self._description, node=node))
+        return {**out, **supervised(description, node, words_of(self._description, node))}
 
     def command(self, node: NodeSpec) -> Command:
         """The command with its words; ``{incarnation}`` stays for the agent."""
@@ -201,13 +203,13 @@ class OwnSystem:
         return self._command(self._description.versions[begins_with] if begins_with else self._description, node)
 
     def _command(self, description: Description, node: NodeSpec) -> Command:
-        table, words = description.node, self._words(node)
+        table, words = description.node, words_of(self._description, node)
         argv = command_of(description, node, words)
         if self._beside(description, node) is not None:
             config = f"{room(description, node)}/{BESIDE_CONFIG}"
             argv = (node.python, "-S", f"{node.run_dir}/{BESIDE}", config, "{incarnation}", *argv)
         argv = unpacking(description, node, argv)
-        programs = tuple(fill(program, _places(node)) for program in description.executables)
+        programs = tuple(fill(program, places_of(node)) for program in description.executables)
         if programs:
             argv = ("/bin/sh", "-c", _RUNNABLE, "sh", str(len(programs)), *programs, *argv)
         env = {"DETHRONE_NODE": node.name, "DETHRONE_INCARNATION": "{incarnation}"}
@@ -215,31 +217,10 @@ class OwnSystem:
         return Command(
             argv=argv,
             env=env,
-            cwd=fill(table.cwd, _places(node)),
+            cwd=fill(table.cwd, places_of(node)),
             user=table.user,
             capabilities=tuple(name.upper().removeprefix("CAP_") for name in table.capabilities),
         )
-
-    def _words(self, node: NodeSpec) -> dict[str, str]:
-        table = self._description.node
-        said = {name: fill(table.member, self._member(name, node)) for name in node.members}
-        return {
-            **self._member(node.name, node),
-            **node.knobs,
-            "members": table.join.join(said.values()),
-            "others": table.join.join(one for name, one in said.items() if name != node.name),
-            **_places(node),
-            "first": next(iter(node.members.values())),
-            "nodes": str(len(node.members)),
-            "python": node.python,
-            "seed": str(node.seed),
-        }
-
-    def _member(self, name: str, node: NodeSpec) -> dict[str, str]:
-        """The words that speak of one member."""
-        ports = {port: str(number) for port, number in self._description.node.ports.items()}
-        number = str(list(node.members).index(name) + 1)
-        return {**ports, "name": name, "number": number, "address": node.members[name]}
 
     def _beside(self, description: Description, node: NodeSpec) -> dict[str, Any] | None:
         """The configuration of the program next to the node; None: the node answers for itself."""
@@ -247,7 +228,7 @@ class OwnSystem:
         if probe.command is None and probe.log is None:
             return None
         place = {"address": node.address, "port": BESIDE_PORT}
-        words = self._words(node)
+        words = words_of(self._description, node)
         if probe.log is not None:
             return {**place, "log": fill(probe.log, words), "became": dict(probe.became)}
         argv = split(probe.command or "", where=self._description.path)
@@ -263,20 +244,16 @@ class OwnSystem:
             return StatusCall(port=BESIDE_PORT, request=bytes(4), framing="u32")
         port = self._port(probe.port)
         path = probe.http or probe.metrics
-        headers = over({"Accept": "*/*"}, carried(probe, self._words(node)))
+        headers = over({"Accept": "*/*"}, carried(probe, words_of(self._description, node)))
         lines = [f"GET {path} HTTP/1.1", f"Host: {node.address}:{port}", *(f"{key}: {headers[key]}" for key in headers)]
         return StatusCall(port=port, request="\r\n".join([*lines, "", ""]).encode(), framing="http")
 
     def reading(self, node: NodeSpec, body: bytes) -> Reading | None:
         """What the answer says; None if it is nonsense."""
-        found = reading(self._description.probe, self._ids(node), body, own=node.name)
+        found = reading(self._description.probe, ids_of(self._description, node), body, own=node.name)
         if found is None or found.version is None:
             return found
         return msgspec.structs.replace(found, version=self._description.reports.get(found.version, found.version))
-
-    def _ids(self, node: NodeSpec) -> dict[str, str]:
-        form = self._description.probe.member_id
-        return {fill(form, self._member(name, node)): name for name in node.members}
 
     def _port(self, name: str | None) -> int:
         ports = self._description.node.ports
@@ -297,12 +274,12 @@ class OwnSystem:
         trace = self._description.trace
         if trace is None:
             return None
-        return fill(trace.file, _places(node))
+        return fill(trace.file, places_of(node))
 
     def fatal(self, node: NodeSpec) -> tuple[tuple[str, ...], str | None]:
         """See ``dethrone.harness.core.interfaces.Logged``."""
         log = self._description.log
-        return log.fatal, None if log.file is None else fill(log.file, _places(node))
+        return log.fatal, None if log.file is None else fill(log.file, places_of(node))
 
     def processes(self) -> tuple[str, ...]:
         """See ``dethrone.harness.core.interfaces.Composed``."""
@@ -311,7 +288,7 @@ class OwnSystem:
     def logs(self, node: NodeSpec) -> tuple[str, ...]:
         """See ``dethrone.harness.core.interfaces.Composed``."""
         starts = self._description.starting
-        return tuple(fill(output_of(one), _places(node)) for one in starts.processes) if starts.several else ()
+        return tuple(fill(output_of(one), places_of(node)) for one in starts.processes) if starts.several else ()
 
     def started(self) -> tuple[str, ...]:
         """See ``dethrone.harness.core.interfaces.Described``."""
@@ -325,7 +302,7 @@ class OwnSystem:
 
     def programs(self, node: NodeSpec) -> Sequence[tuple[str, str]]:
         """See ``dethrone.harness.core.interfaces.Described``."""
-        return list(dict.fromkeys(row for one in self._each() for row in programs_of(one, _places(node))))
+        return list(dict.fromkeys(row for one in self._each() for row in programs_of(one, places_of(node))))
 
     def log_patterns(self) -> Mapping[str, str]:
         """See ``dethrone.harness.core.interfaces.Speaking``."""
@@ -352,15 +329,18 @@ class OwnSystem:
         return Divided(client, self._client(nodes, told.membership.asked, told.membership.port), told.membership.asked)
 
     def _client(self, nodes: Mapping[str, NodeSpec], ops: Mapping[str, OpTable], port_name: str) -> OwnClient:
-        members = {name: self._member(name, node) for name, node in nodes.items()}
-        ids = self._ids(next(iter(nodes.values())))
-        return client_of(self._description, ops, port_name, nodes, members=members, ids=ids)
+        return client_of(self._description, ops, port_name, nodes)
 
     def operations(self) -> frozenset[str]:
         """The op names that its clients serve."""
         return frozenset((*self._description.ops, *self._description.membership.asked))
 
     # --- what it claims ---------------------------------------------------------------------------------------
+
+    def voters(self, nodes: tuple[str, ...], knobs: Mapping[str, str], *, profile: str) -> tuple[str, ...]:
+        """See ``dethrone.harness.core.interfaces.Electorate``."""
+        del profile  # there is one
+        return voters_of(self._description.membership.voting, nodes, knobs, path=self._description.path)
 
     def promise(self, knobs: Mapping[str, str], *, profile: str, voters: int) -> Promise:
         """What the description claims."""
@@ -390,7 +370,11 @@ class OwnSystem:
     def clock_command(self, node: NodeSpec) -> ClockCommand | None:
         """See ``dethrone.harness.core.interfaces.Timekeeping``."""
         table = self._description.clock
-        return None if table is None else clock_command(table, self._words(node), where=self._description.path)
+        return (
+            None
+            if table is None
+            else clock_command(table, words_of(self._description, node), where=self._description.path)
+        )
 
     # --- for doctor -------------------------------------------------------------------------------------------
 
@@ -401,7 +385,7 @@ class OwnSystem:
 
     def explain(self, node: NodeSpec, body: bytes) -> Sequence[tuple[str, Available]]:
         """A status answer, field by field."""
-        return explain(self._description.probe, self._ids(node), body)
+        return explain(self._description.probe, ids_of(self._description, node), body)
 
     def told(self) -> tuple[str, ...]:
         """The trace lines that the description names."""
@@ -441,10 +425,6 @@ class OwnSystem:
                 for name, why in sorted(exempt(self._description, {}).items())
             ),
         ]
-
-
-def _places(node: NodeSpec) -> dict[str, str]:
-    return {"run_dir": node.run_dir, "data_dir": node.data_dir, "log_dir": node.log_dir}
 
 
 def load(path: Path) -> OwnSystem:
