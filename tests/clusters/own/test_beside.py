@@ -120,6 +120,14 @@ def test_a_command_is_over_in_time_whoever_holds_its_output_open_and_however_muc
     assert len(said["out"]) <= beside.OUTPUT_MAX
 
 
+@pytest.mark.parametrize("lasting", [False, True])
+def test_a_command_has_the_environment_of_its_node_so_that_it_can_log_in(start, monkeypatch, lasting):
+    monkeypatch.setenv("CTL_LOGIN", "s3cret")
+    script = 'while read -r line; do echo "$CTL_LOGIN"; done' if lasting else 'echo "$CTL_LOGIN"'
+    _, port = start({"command": ["/bin/sh", "-c", script], "lasting": lasting}, "sleep", "60")
+    assert until(lambda: question(port))["out"] == "s3cret\n"
+
+
 LASTING = """
 import os, sys
 for number, _ in enumerate(sys.stdin):

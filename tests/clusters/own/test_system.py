@@ -75,6 +75,19 @@ def test_a_node_that_cannot_answer_gets_a_program_beside_it():
     assert of.status_call(node).framing == "u32"
 
 
+def test_what_answers_beside_a_node_is_started_with_the_nodes_environment():
+    asked = 'command = "ctl status"\nrole = "role"\nterm = "term"'
+    of = system(
+        (HTTP, asked),
+        ("ports =", 'secrets = ["password"]\nenv = { CTL_LOGIN = "{password}" }\nports ='),
+        ("[promise]", '[knobs]\npassword = ""\n[promise]'),
+    )
+    node = msgspec.structs.replace(specs(of)["n1"], knobs={"password": "s3cret"})
+    command = of.command(node)
+    assert command.argv[2] == "/r/beside.py"
+    assert command.env["CTL_LOGIN"] == "s3cret"
+
+
 def test_trace_lines_of_kinds_that_the_file_does_not_name_are_left_out_but_malformed_ones_never():
     of = system()
     assert of.trace_lines(b'{"dethrone": 1, "event": "elected", "term": 1}')[0].name == "elected"
