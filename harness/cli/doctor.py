@@ -61,9 +61,9 @@ def doctor(
         from dethrone.harness.engine.host.description_check import examine_lines
 
         _print(screen, lines.name, examine_lines(lines))
+    asked = {"on": backend, "base": base, "set": list(knobs) or None, "hosts": hosts and str(hosts), "host": host}
+    given = settings.asked(asked)
     if file is not None:
-        asked = {"on": backend, "base": base, "set": list(knobs) or None, "hosts": hosts and str(hosts), "host": host}
-        given = settings.asked(asked)
         one = {"nodes": settings.Given(value=nodes, origin="flag")}
         named = file if registry.is_file(file) or file in registry.names(registry.SYSTEMS) else f"./{file}"
         value = run_options.run_options(named, {**settings.defaults(), **given, **one})
@@ -71,6 +71,8 @@ def doctor(
         _file(screen, msgspec.structs.replace(value, faults=()))
     from dethrone.harness.engine.host import doctor as engine
 
+    hosts, host = run_options.named_hosts(given)
+    run_options.refuse_strangers(given, hosts=hosts, host=host)
     rows = [*engine.rows(hosts=hosts, host=host), *shadowing_packages.rows()]
     screen.table(
         ("section", "what", "usable", "why not", "what to do"),

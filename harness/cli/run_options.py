@@ -140,16 +140,22 @@ def _unsafe_root(given: Given) -> bool:
     return bool(given.value)
 
 
+def named_hosts(given: Mapping[str, Given]) -> tuple[Path | None, tuple[str, ...]]:
+    """The hosts file, and the hosts named one by one."""
+    file = Path(given["hosts"].value).absolute() if "hosts" in given else None
+    words: tuple[str, ...] = given["host"].value if "host" in given else ()
+    words += (f"project={given['project'].value}",) if "project" in given else ()
+    words += tuple(f"label={label}" for label in given["label"].value) if "label" in given else ()
+    return file, words
+
+
 def _lent(given: Mapping[str, Given]) -> tuple[Path | None, tuple[str, ...], int]:
     """The hosts file, the hosts named one by one, and how many a run may use (0: not known, or none were named).
 
     Hosts of a configuration file are for the backend that takes hosts; a run elsewhere leaves them alone.
     """
     named = [given[key] for key in LENDERS if key in given]
-    file = Path(given["hosts"].value).absolute() if "hosts" in given else None
-    words: tuple[str, ...] = given["host"].value if "host" in given else ()
-    words += (f"project={given['project'].value}",) if "project" in given else ()
-    words += tuple(f"label={label}" for label in given["label"].value) if "label" in given else ()
+    file, words = named_hosts(given)
     if not named:
         return None, (), 0
     backend = registry.load(registry.BACKENDS, given["on"].value)

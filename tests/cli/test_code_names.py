@@ -141,6 +141,27 @@ def test_where_a_run_takes_place_is_one_answer_for_demo_and_doctor(call, plugs, 
     assert asked == ["sim", "sim", "sim", "sim", "docker"]
 
 
+def test_doctor_of_the_machine_examines_the_hosts_that_a_run_would_get(call, tmp_path, monkeypatch):
+    from dethrone.harness.engine.host import doctor
+
+    asked = []
+    monkeypatch.setattr(doctor, "rows", lambda **given: asked.append(given) or [])
+    call("doctor")
+    monkeypatch.setenv("DETHRONE_HOSTS", "mine.toml")
+    call("doctor")
+    monkeypatch.delenv("DETHRONE_HOSTS")
+    (tmp_path / "dethrone.toml").write_text('[run]\non = "ssh"\nhost = ["n1=root@192.0.2.1"]\n')
+    call("doctor")
+    call("doctor", "--host", "n1=root@192.0.2.2")
+    file = tmp_path / "mine.toml"
+    assert asked == [
+        {"hosts": None, "host": ()},
+        {"hosts": file, "host": ()},
+        {"hosts": None, "host": ("n1=root@192.0.2.1",)},
+        {"hosts": None, "host": ("n1=root@192.0.2.2",)},
+    ]
+
+
 def test_doctor_takes_the_name_of_an_installed_system_as_well_as_a_file(call, plugs, monkeypatch):
     from dethrone.harness.engine.host import description_check
 
