@@ -24,6 +24,7 @@ from dethrone.clusters.own.client import Divided, OwnClient
 from dethrone.clusters.own.clients import client_of
 from dethrone.clusters.own.clock import clock_command
 from dethrone.clusters.own.headers import Carrying, carried, check_values, over
+from dethrone.clusters.own.moments import doubts
 from dethrone.clusters.own.node_words import ids_of, member_words, places_of, words_of
 from dethrone.clusters.own.parse import BESIDE_PORT, memory_bytes, parse
 from dethrone.clusters.own.promise import check_faults, exempt, is_durable, observable, promise_of, told_events
@@ -425,6 +426,10 @@ class OwnSystem:
                 for name, why in sorted(exempt(self._description, {}).items())
             ),
         ]
+
+    def doubts(self) -> Sequence[tuple[str, No]]:
+        """See ``dethrone.harness.core.interfaces.Described``."""
+        return doubts(self._description)
 
 
 def load(path: Path) -> OwnSystem:

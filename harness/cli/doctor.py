@@ -58,7 +58,7 @@ def doctor(
     """Report what works on this machine (exit code 3 if no backend does), or try out the system that FILE describes."""
     screen = flags.screen(as_json=as_json)
     if lines is not None:
-        from dethrone.harness.engine.host.description_check import examine_lines
+        from dethrone.harness.engine.host.line_check import examine_lines
 
         _print(screen, lines.name, examine_lines(lines))
     asked = {"on": backend, "base": base, "set": list(knobs) or None, "hosts": hosts and str(hosts), "host": host}

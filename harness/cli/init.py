@@ -58,6 +58,8 @@ def init(*, file: Path, force: bool) -> None:
         for name, remark in system.remarks():
             if isinstance(remark, No):
                 complain(f"{name} will not be judged: {remark.why}")
+        for what, doubt in system.doubts():
+            complain(f"{what}? {doubt.why}", hint=doubt.what_to_do)
     complain(f"wrote {file}", hint=f"dethrone doctor {file}, then dethrone run {file} --nodes 3")
 
 

@@ -13,7 +13,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 import msgspec
 
 from dethrone.harness.core.clock import Ns
-from dethrone.harness.core.interfaces.availability import Available
+from dethrone.harness.core.interfaces.availability import Available, No
 from dethrone.harness.core.promise import NOISE_MAX_NS, Promise
 from dethrone.harness.core.version_limits import VersionLimits
 
@@ -461,6 +461,9 @@ class Described(Protocol):
 
     def remarks(self) -> Sequence[tuple[str, Available]]:
         """What the description omits, and what can therefore not be judged."""
+
+    def doubts(self) -> Sequence[tuple[str, No]]:
+        """What it claims, and its own ways of looking cannot show, each with why and what to do."""
 
 
 class Contrast(msgspec.Struct, frozen=True, kw_only=True):

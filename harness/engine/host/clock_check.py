@@ -1,4 +1,4 @@
-"""Tries the command of a description that prints a node's own clock: on a right clock, and on one that is stepped.
+"""Whether a node's clock can be skewed, and what the command of a description prints of it: right, and stepped.
 
 Guarantees: the step ends before the last row; only processes of this cluster are touched, and none on hosts that
 another user lent. Out of scope: starting the node, and comparing clocks (the agent).
@@ -7,7 +7,7 @@ another user lent. Out of scope: starting the node, and comparing clocks (the ag
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from dethrone.harness.core.clock import MS, SECOND, Ns
@@ -19,15 +19,33 @@ from dethrone.harness.engine.host.doctor_row import DoctorRow
 STEP = "clock"
 STEP_NS = 10 * SECOND
 """What the clock is stepped by."""
+_SKEWED = "its clock can be skewed"
 _STEPS = f"a step by {STEP_NS // SECOND} s and its end are in what it prints"
 
 
-def clock_rows(host: Host, *, lent: bool) -> Iterator[DoctorRow]:
-    """What the running node of this host prints, and what it prints once its clock is stepped."""
-    if not isinstance(host, ClockAsked):
-        return
+def clock_rows(host: Host, *, told: bool, lent: bool) -> Iterator[DoctorRow]:
+    """Whether the clock of this host's running node can be skewed; where it is ``told``, what the node prints of it,
+    and what once it is stepped."""
+    untried = "another user owns the host" if lent else ""
+    if isinstance(host, SkewedHost) and not lent:
+        untried = host.unskewed()
+        yield _skewable(untried)
+    if told and isinstance(host, ClockAsked):
+        yield from _told_rows(host, host.ask_clock, untried)
+
+
+def _skewable(refused: str) -> DoctorRow:
+    """What was tried of it without doing harm."""
+    if not refused:
+        return DoctorRow(step=STEP, what=_SKEWED)
+    step = "leave clock out of --faults here; docs/clocks.md says what each way needs"
+    return DoctorRow(step=STEP, what=_SKEWED, seen="not seen", why=refused, what_to_do=step)
+
+
+def _told_rows(host: Host, ask: Callable[[], Mapping[str, Any]], untried: str) -> Iterator[DoctorRow]:
+    """What the node prints of its clock; ``untried``: why that is not stepped."""
     try:
-        told = host.ask_clock()
+        told = ask()
     except HarnessError as error:
         yield DoctorRow(
             step=STEP,
@@ -48,9 +66,6 @@ def clock_rows(host: Host, *, lent: bool) -> Iterator[DoctorRow]:
         return
     exact = f"{_ms(told['skew_ns'])} from its host's clock, exact to {_ms(told['within_ns'])}"
     yield DoctorRow(step=STEP, what=f"it prints {told['printed']!r}: {_date(told['wall_ns'])}, {exact}")
-    untried = "another user owns the host" if lent else ""
-    if not untried and isinstance(host, SkewedHost):
-        untried = host.unskewed()
     if untried:
         yield DoctorRow(step=STEP, what=_STEPS, seen="not seen", why=f"not tried: {untried}")
         return

@@ -13,10 +13,9 @@ import secrets
 import socket
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from dethrone.harness.core import registry
 from dethrone.harness.core.clock import MS, SECOND, Ns
 from dethrone.harness.core.errors import ConfigError, HarnessError
 from dethrone.harness.core.hoststate import HEALTHY, HostState
@@ -26,7 +25,6 @@ from dethrone.harness.core.interfaces import (
     Described,
     Host,
     HostNews,
-    LineFormat,
     Malformed,
     No,
     NodeSpec,
@@ -117,6 +115,8 @@ class _Examination:
         for name, answer in self._described.remarks():
             if isinstance(answer, No):
                 self._open("file", f"{name} will not be judged", answer.why, answer.what_to_do)
+        for what, doubt in self._described.doubts():
+            self._open("probe", what, doubt.why, doubt.what_to_do)
         available = self._backend.available()
         if isinstance(available, No):
             self._no("hosts", f"backend {self._backend.name}", available.why, available.what_to_do)
@@ -362,9 +362,9 @@ class _Examination:
             self._yes("restart", f"{name} answers after kill -9, in term {after.term}")
 
     def _clock(self, host: Host, node: NodeSpec) -> None:
-        """Whether the node says itself what a clock fault did to it, where the file names a command for that."""
-        if isinstance(self._system, Timekeeping) and self._system.clock_command(node) is not None:
-            self.rows += clock_rows(host, lent=self._backend.traits.lending is not None)
+        """Whether its clock can be skewed, and whether it says so itself, where the file names a command for that."""
+        told = isinstance(self._system, Timekeeping) and self._system.clock_command(node) is not None
+        self.rows += clock_rows(host, told=told, lent=self._backend.traits.lending is not None)
 
     def _members(self, hosts: Mapping[str, Host], nodes: Mapping[str, NodeSpec]) -> None:
         """Whether leadership moves, and members change, as the file says."""
@@ -436,27 +436,6 @@ class _Examination:
             except queue.Empty:
                 if left <= 0:
                     return
-
-
-def examine_lines(lines: Iterable[bytes]) -> list[DoctorRow]:
-    """Output of any program, looked through for trace lines of the published format."""
-    form: LineFormat = registry.load(registry.LINE_FORMATS, "published")
-    told: Counter[str] = Counter()
-    malformed: list[DoctorRow] = []
-    number = 0
-    for number, line in enumerate(lines, start=1):
-        for one in form.every_line(line.rstrip(b"\r\n")):
-            if isinstance(one, Malformed):
-                what = f"line {number} is malformed: {one.line}"
-                malformed.append(DoctorRow(step="trace", what=what, seen="no", why=one.why))
-            else:
-                told[form.trace_name(one)] += 1
-    rows = [DoctorRow(step="trace", what=f"{name}: {count} lines") for name, count in sorted(told.items())]
-    if not told:
-        rows.append(
-            DoctorRow(step="trace", what="any line", seen="no", why=f"no trace line found in {number} lines of output")
-        )
-    return rows + malformed
 
 
 def ask(address: str, call: StatusCall, limit_ns: Ns) -> bytes:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dethrone.clusters.docker.programs import find_go
-from dethrone.harness.engine.host.description_check import examine_lines
+from dethrone.harness.engine.host.line_check import examine_lines
 
 SAMPLES = Path(__file__).parents[3] / "docs" / "samples"
 PRINTED = {"recovered", "term_changed", "vote_granted", "elected", "appended", "committed", "stepped_down"}

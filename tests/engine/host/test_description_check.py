@@ -13,7 +13,8 @@ from dethrone.harness.core.clock import Span
 from dethrone.harness.core.errors import ClusterError, ConfigError
 from dethrone.harness.core.hoststate import HEALTHY
 from dethrone.harness.core.interfaces import IN_A_CONTAINER, BackendTraits, Evidence, HostNews, No, Yes
-from dethrone.harness.engine.host.description_check import examine, examine_lines
+from dethrone.harness.engine.host.description_check import examine
+from dethrone.harness.engine.host.line_check import examine_lines
 from dethrone.harness.engine.run.options import RunOptions
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="hosts are Linux machines")
@@ -183,6 +184,16 @@ def test_a_system_that_does_all_it_should_has_no_failed_step_and_is_removed(worl
 
 def test_what_will_not_be_judged_is_told_first(world):
     assert any("log-matching will not be judged" in row.what for row in rows(world) if row.seen == "not seen")
+
+
+def test_a_probe_that_asks_at_two_moments_is_an_open_question_and_no_error(world):
+    asked = 'command = ["/bin/sh", "-c", "ctl role; ctl term"]\natomic = true'
+    world.text = world.text.replace('http = "/status"', asked)
+    world.refuses = "all"
+    (row,) = [row for row in rows(world) if row.step == "probe"]
+    assert (row.seen, row.what) == ("not seen", "role and term are of one moment")
+    assert "atomic = true in [probe]" in row.why
+    assert row.what_to_do
 
 
 def test_a_process_that_ends_at_once_is_told_with_its_last_words(world):
