@@ -29,7 +29,7 @@ import numpy as np
 
 from dethrone.checkers.base import WRITES, Base
 from dethrone.checkers.excuses import excuses
-from dethrone.checkers.facts import groups
+from dethrone.checkers.facts import groups, in_group
 from dethrone.checkers.graph import explain
 from dethrone.checkers.liveness_windows import HALTS, Window, owed_windows
 from dethrone.checkers.noise import VIEWS as NOISE
@@ -203,6 +203,7 @@ class _Judge:
             self._tally.splits += 1
             return
         what = "had no leader" if first else "lost their leader and elected none"
+        what += in_group(self._seen.group)
         if self._noise.uncharged(window.members, lo, hi) <= bound:
             self._tally.noisy += 1
             gap = f"{', '.join(window.members)} {what} for {show_duration(hi - lo)}, limit {show_duration(bound)}"
@@ -272,9 +273,8 @@ class _Judge:
         if len(tried) < ATTEMPTS_MIN or len(np.unique(ops.process[tried])) < 2 or waited <= bound // 2:
             return
         what = (
-            f"{leader} was recognised as leader by a quorum for {show_duration(until - since)} "
-            f"({window.tier}), but none of"
-            f" {len(tried)} writes sent to it succeeded"
+            f"{leader} was recognised as leader{in_group(self._seen.group)} by a quorum for"
+            f" {show_duration(until - since)} ({window.tier}), but none of {len(tried)} writes sent to it succeeded"
         )
         left = self._noise.uncharged(window.members, asked_ns, ended_ns)
         if self._noise.uncharged(window.members, since, until) <= bound or left <= bound // 2:

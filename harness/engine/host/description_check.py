@@ -40,6 +40,7 @@ from dethrone.harness.engine.host.clock_check import clock_rows
 from dethrone.harness.engine.host.doctor_row import DoctorRow
 from dethrone.harness.engine.host.exit_output import advice, excerpt
 from dethrone.harness.engine.host.membership_check import MembershipCheck
+from dethrone.harness.engine.run.cluster_view import groups_apart
 from dethrone.harness.engine.run.options import RunOptions
 from dethrone.harness.engine.run.planning import Draft, draft
 from dethrone.harness.engine.run.runner import deploy_spec, lenders, node_specs, prepare_host, shared_users, stop_nodes
@@ -255,9 +256,9 @@ class _Examination:
             return None
         bound = max(START_LIMIT_NS, 2 * self._plan.promise.leader_bound_ns)
         deadline = time.monotonic_ns() + bound
-        body, wrong, leader, untermed = b"", "", None, ""
+        body, wrong, leader, untermed, apart = b"", "", None, "", ""
         readings: dict[str, Reading] = {}
-        while (leader is None or first not in readings) and time.monotonic_ns() < deadline:
+        while (leader is None or first not in readings or apart) and time.monotonic_ns() < deadline:
             readings = {}
             for name, node in nodes.items():
                 self._alive(hosts[name], node)
@@ -270,6 +271,7 @@ class _Examination:
                 found = self._system.reading(node, said)
                 if found is not None:
                     readings[name] = found
+            apart = groups_apart({name: readings[name] for name in self._plan.voters if name in readings})
             leads = {name: reading.term for name, reading in readings.items() if reading.leads}
             leader = next((name for name, term in leads.items() if term > 0), None)
             if leader is None and leads and not untermed:  # it may report its term a moment after its role
@@ -299,6 +301,9 @@ class _Examination:
             )
         else:
             self._yes("probe", f"{leader} leads")
+        if apart:
+            step = "name a place in [probe] groups that holds only groups in which all nodes are that vote"
+            self._no("probe", "each node is in every group", f"{apart}; quorums are of all nodes that vote", step)
         return leader or untermed or None
 
     def _reports_version(self, reading: Reading | None) -> None:

@@ -101,6 +101,10 @@ class ViewKeeper:
             node for node in self.nodes if node in self.readings and now - self.readings[node][0].lo <= FRESH_NS
         )
 
+    def apart(self) -> str:
+        """``groups_apart`` by the voters' last answers."""
+        return groups_apart({node: self.readings[node][1] for node in self.voters if node in self.readings})
+
     def healthy(self, now: Ns, *, since: Ns = 0) -> bool:
         """Every host is healthy, all nodes answered just now, all voters name one leader, which leads in no lower term.
 
@@ -122,6 +126,8 @@ class ViewKeeper:
                 elif last[1].leads:
                     leaders.add(node)
                 highest = max(highest, last[1].term)
+        if self.apart():
+            return False
         if not self.led:
             return True
         if len(leaders) != 1:
@@ -131,6 +137,21 @@ class ViewKeeper:
             return False
         reading = self.readings[leader][1]
         return reading.leads and reading.term >= highest
+
+
+def groups_apart(told: Mapping[str, Reading]) -> str:
+    """Which of these nodes is not in a consensus group that another one is in; "" : none.
+
+    Quorums of a group are counted among all voters.
+    """
+    if not any(reading.others or reading.group for reading in told.values()):
+        return ""
+    of = {node: {one.group for one in (reading, *reading.others)} for node, reading in told.items()}
+    for group in sorted(set().union(*of.values())):
+        members = [node for node in of if group in of[node]]
+        if len(members) < len(of):
+            return f"{min(set(of) - set(members))} is not in the group {group}, in which {members[0]} is"
+    return ""
 
 
 def changed(before: Mapping[str, HostState], after: Mapping[str, HostState]) -> dict[str, HostState]:

@@ -324,12 +324,17 @@ class Director:
             return
         if not healthy:
             absent = sorted(set(self.plan.nodes) - set(self.keeper.answering(now)))
-            if absent and elapsed < max(bound, ANSWER_BOUND_NS):
+            apart = self.keeper.apart()
+            if (absent or apart) and elapsed < max(bound, ANSWER_BOUND_NS):
                 return
             if absent:
                 self._broken(
                     now, w.Broken("node-did-not-start", f"{', '.join(absent)} did not answer within {elapsed} ns")
                 )
+                return
+            if apart:
+                why = f"{apart}: quorums of a group are counted among all nodes that vote"
+                self._broken(now, w.Broken("groups-differ", why))
                 return
             self._write(Mark, now, name="step", data={"step": -1, "phase": "not-healthy"})
         self.keeper.rtt_max_ns = 0

@@ -90,7 +90,8 @@ class OneHost:
             self.tell("exited", {"incarnation": 1, "code": 2, "asked": False})
             return
         self.server = ThreadingHTTPServer((self.address, self.world.port), Node)
-        status = self.world.status | {"term": self.world.terms[self.starts - 1]}
+        more = self.world.shards.get(self.name, {})
+        status = self.world.status | {"term": self.world.terms[self.starts - 1], "shards": more}
         if status["leader"] in {f"n{number}" for number in range(1, self.world.nodes + 1)} - {self.name}:
             status["role"] = "follower"
         self.server.status, self.server.unready = json.dumps(status).encode(), self.world.unready.get(self.name, 0)
@@ -134,7 +135,7 @@ class World:
         self.status = {"role": "leader", "leader": "n1"}
         self.nodes = 1
         self.terms, self.put, self.exits, self.refuses, self.gone = [3, 3], 200, False, False, []
-        self.lacks, self.unready = (), {}
+        self.lacks, self.unready, self.shards = (), {}, {}
         self.lines = ['{"dethrone": 1, "event": "elected", "term": 3}', "started"]
 
     def available(self):
@@ -233,6 +234,17 @@ def test_a_first_node_that_joins_later_than_another_one_leads_is_waited_for(worl
 def test_a_probe_that_answers_something_else_than_expected_is_told_by_its_field(world, status, what):
     world.status = status
     assert any(name.startswith(what) for name in bad(world))
+
+
+def test_a_node_that_is_not_in_every_group_is_told(world):
+    world.text, world.nodes = world.text.replace('role = "role"', 'groups = "shards"\nrole = "role"'), 2
+    follows = {"role": "follower", "term": 3, "leader": "n1"}
+    world.shards = {"n1": {name: follows | {"role": "leader"} for name in "ab"}, "n2": {"a": follows}}
+    assert bad(world)["each node is in every group"].why.startswith("n2 is not in the group b, in which n1 is")
+    world.shards["n2"]["b"] = follows
+    found = {row.what: row.seen for row in rows(world)}
+    assert "each node is in every group" not in found
+    assert found["groups: shards holds 2: a, b"] == "yes"
 
 
 def test_a_leader_in_term_0_is_refused_with_the_remedy(world, monkeypatch):

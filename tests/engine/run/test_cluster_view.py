@@ -1,5 +1,7 @@
 """When the harness believes that all is well."""
 
+import msgspec
+
 from dethrone.harness.core.clock import MS, Span
 from dethrone.harness.core.interfaces import Reading
 from dethrone.harness.engine.run.cluster_view import ViewKeeper
@@ -61,3 +63,23 @@ def test_where_nobody_says_whom_they_follow_one_node_that_leads_is_health_and_tw
     assert blind(n1=2)
     assert not blind(n1=2, n2=2)
     assert not blind()
+
+
+def in_groups(**groups):
+    """Each node answers for these groups, of which n1 leads all."""
+    view = ViewKeeper(NODES, voters=("n1", "n2"))
+    for node, names in groups.items():
+        told = [Reading(role="x", leads=node == "n1", term=2, leader="n1", group=name) for name in names]
+        view.answered(node, Span(10 * MS, 11 * MS), msgspec.structs.replace(told[0], others=tuple(told[1:])))
+    return view
+
+
+def test_all_voters_must_be_in_the_same_groups():
+    alike = in_groups(n1=["a", "b"], n2=["a", "b"], n3=["a"])
+    assert (alike.healthy(20 * MS), alike.apart()) == (True, "")
+    apart = in_groups(n1=["a", "b"], n2=["a"], n3=["a", "b"])
+    assert not apart.healthy(20 * MS)
+    assert apart.apart() == "n2 is not in the group b, in which n1 is"
+    assert in_groups(n2=["b"], n1=["a", "b"]).apart() == "n2 is not in the group a, in which n1 is"
+    assert in_groups(n1=["a"], n2=["b"]).apart() == "n2 is not in the group a, in which n1 is"
+    assert keeper(n1=("n1", 2, True)).apart() == ""

@@ -1,5 +1,6 @@
 """The course of a run: phases in order, healing before every end, everything bounded."""
 
+import msgspec
 import pytest
 
 from dethrone.harness.core import world as w
@@ -121,6 +122,21 @@ def test_a_node_that_never_answers_is_trouble_that_names_it():
     play(director, FakeWorld(answers=("n1", "n2")))
     assert director.end_reason == "trouble"
     assert "n3" in director.trouble[0]
+
+
+def test_a_voter_that_is_not_in_every_group_is_trouble_before_any_fault():
+    class Sharded(FakeWorld):
+        def poll(self, node):
+            polled = super().poll(node)
+            groups = ("a", "b") if node != "n2" else ("a",)
+            told = [msgspec.structs.replace(polled.reading, group=group) for group in groups]
+            return w.Polled(node, polled.span, msgspec.structs.replace(told[0], others=tuple(told[1:])))
+
+    director = Director(draft())
+    history = play(director, Sharded())
+    assert director.end_reason == "trouble"
+    assert "n2 is not in the group b, in which n1 is" in director.trouble[0]
+    assert outcomes(history) == []
 
 
 def test_a_cluster_without_a_leader_is_still_run_and_judged_later():
