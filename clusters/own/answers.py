@@ -1,13 +1,15 @@
 """What a node's status answer says: JSON, metrics, the output of a command, or lines of its log.
 
-Guarantees: pure; an answer without a term or a role is None (the observation is unknown), never a guess; a name of no
-member counts as an unknown leader. ``explain`` says field by field what was found. Out of scope: getting the answer.
+Guarantees: pure; an answer without a term or a role is None (the observation is unknown), never a guess, also where it
+is one of several groups that lacks them; a name of no member counts as an unknown leader. ``explain`` says field by
+field what was found. Out of scope: getting the answer.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -23,6 +25,9 @@ _LABEL = re.compile(r'([A-Za-z_]\w*+)="((?:[^"\\]|\\.)*+)"')
 _LABEL_HERE = re.compile(r'\s*+([A-Za-z_]\w*+)\s*+=\s*+"((?:[^"\\]|\\.)*+)"\s*+,?')
 _CLOSING = re.compile(r"\s*+\}")
 _STAMP = re.compile(r"-?[0-9]{1,20}")
+OF_PROCESS = ("incarnation", "version")
+"""Fields that are of the process, in however many groups it is."""
+EXPLAINED_MAX = 40
 _NOBODY = frozenset({"", "0", "-1", "none", "null", "unknown"})
 
 Look = Callable[[str], Any]
@@ -45,6 +50,26 @@ def reading(probe: ProbeTable, ids: Mapping[str, str], body: bytes, *, own: str)
     if opened is None:
         return None
     look, incarnation = opened
+    shares = _shares(probe, look)
+    if not shares:
+        return None
+    told = [_reading(probe, ids, share, group=group, own=own) for group, share in shares.items()]
+    found = [one for one in told if one is not None]
+    if len(found) < len(told):
+        return None
+    places = _places(probe)
+    life = _number(look(places["incarnation"])) if "incarnation" in places else None
+    said = look(places["version"]) if "version" in places else None
+    return msgspec.structs.replace(
+        found[0],
+        incarnation=incarnation or (life or None),
+        version=said if isinstance(said, str) else None,
+        others=tuple(found[1:]),
+    )
+
+
+def _reading(probe: ProbeTable, ids: Mapping[str, str], look: Look, *, group: str, own: str) -> Reading | None:
+    """What is said of one group."""
     places = _places(probe)
     term = _term(places["term"], look) if "term" in places else None
     role = _role(probe, places, look)
@@ -59,8 +84,6 @@ def reading(probe: ProbeTable, ids: Mapping[str, str], body: bytes, *, own: str)
 
     log_term, log_index = count("log_term"), count("log_index")
     word, leads = role
-    told = count("incarnation")
-    said = look(places["version"]) if "version" in places else None
     return Reading(
         role=word,
         leads=leads,
@@ -70,10 +93,30 @@ def reading(probe: ProbeTable, ids: Mapping[str, str], body: bytes, *, own: str)
         commit=count("commit"),
         log_end=(log_term, log_index) if log_term is not None and log_index is not None else None,
         atomic=probe.atomic,
-        incarnation=incarnation or (told or None),
+        group=group,
         tells_leader="leader" in places,
-        version=said if isinstance(said, str) else None,
     )
+
+
+def _shares(probe: ProbeTable, look: Look) -> dict[str, Look]:
+    """Group → how to look into what is said of it: shorter names first, then by the alphabet. Empty: there is none."""
+    if probe.groups is None:
+        return {"": look}
+    told = look(probe.groups)
+    if isinstance(told, dict):
+        named = list(told.items())
+    elif isinstance(told, list) and probe.group is not None:
+        named = [(_name(at(one, probe.group)), one) for one in told]
+    else:
+        return {}
+    if not all(name for name, _ in named) or len({name for name, _ in named}) < len(named):
+        return {}
+    return {name: partial(at, one) for name, one in sorted(named, key=lambda pair: (len(pair[0]), pair[0]))}
+
+
+def _name(value: Any) -> str:
+    """A group's name; "" : that is none."""
+    return _text(value) if isinstance(value, str | int) and not isinstance(value, bool) else ""
 
 
 def member(value: Any, ids: Mapping[str, str]) -> str | None:
@@ -87,8 +130,29 @@ def explain(probe: ProbeTable, ids: Mapping[str, str], body: bytes) -> list[tupl
     if opened is None:
         return [("the answer", No(_why(probe, body), _FORM))]
     look, _ = opened
+    shares = _shares(probe, look)
+    if not shares:
+        what = f"groups: {probe.groups} holds {look(probe.groups or '')!r:.60}"
+        return [(what, No("no groups are there, or two of one name", _GROUPS_FORM))]
+    each = [name for name in _places(probe) if name not in OF_PROCESS]
+    first, *others = shares
+    rows = [*_explained(probe, ids, body, shares[first], each), *_explained(probe, ids, body, look, OF_PROCESS)]
+    if probe.groups is None:
+        return rows
+    for group in others:
+        wrong = [row for row in _explained(probe, ids, body, shares[group], each) if isinstance(row[1], No)]
+        rows += [(f"group {group}: {what}", why) for what, why in wrong]
+    return [(f"groups: {probe.groups} holds {len(shares)}: {', '.join(shares):.60}", Yes()), *rows][:EXPLAINED_MAX]
+
+
+def _explained(
+    probe: ProbeTable, ids: Mapping[str, str], body: bytes, look: Look, names: Collection[str]
+) -> list[tuple[str, Available]]:
+    """The fields of these names, of the process or of one group."""
     out: list[tuple[str, Available]] = []
     for name, place in _places(probe).items():
+        if name not in names:
+            continue
         missing = [one for one in places_in(place) if look(one) is MISSING] if name == "term" else []
         value = MISSING if missing else _term(place, look) if name == "term" and is_sum(place) else look(place)
         shown = f"{name}: {', '.join(missing) or place} holds {value!r:.60}"
@@ -130,6 +194,7 @@ def _why(probe: ProbeTable, body: bytes) -> str:
 
 
 _TOO_LATE = 124
+_GROUPS_FORM = "an object, name → fields, is needed; or a list of objects, and group = the place of the name in each"
 _FORM = "JSON is needed (of `metrics`: lines of the Prometheus text format; of a `pattern`: a text that it matches)"
 
 

@@ -304,6 +304,11 @@ def _probe(probe: ProbeTable, node: NodeTable, knobs: Mapping[str, str], *, wher
     elif probe.headers or probe.auth is not None:
         raise ConfigError(f"a probe by {way} has no headers", where=where)
     check_carried(probe, ports=node.ports, knobs=knobs, secrets=node.secrets, where=where)
+    if probe.groups is not None and (way in {"metrics", "log"} or probe.pattern is not None):
+        raise ConfigError("`groups` are looked for in JSON only", where=where, next_step="probe by http or command")
+    if probe.group is not None and probe.groups is None:
+        step = 'write groups = "…": the place of the list in the answer'
+        raise ConfigError("`group` without `groups`", where=where, next_step=step)
     if way == "log":
         return _log_probe(probe, where=where)
     if probe.became:

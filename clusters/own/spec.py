@@ -84,8 +84,9 @@ class ProbeTable(Table, frozen=True, kw_only=True):
 
     The fields are places in the answer: a path into JSON, a metric, a named group of ``pattern``; ``term`` may be a sum
     of several (``sums``). ``member_id``: what the answer calls a node. ``version``: which of several it is. ``atomic``:
-    role, term and leader are of one moment. ``headers``, ``auth``: of an HTTP request. ``lasting``: the command runs
-    on, and answers each line of its input.
+    role, term and leader are of one moment. ``groups``: where JSON holds an object of consensus groups, name → fields,
+    or a list of them with the name at ``group``; the other places are then within each. ``headers``, ``auth``: of an
+    HTTP request. ``lasting``: the command runs on, and answers each line of its input.
     """
 
     http: str | None = None
@@ -108,6 +109,8 @@ class ProbeTable(Table, frozen=True, kw_only=True):
     log_index: str | None = None
     incarnation: str | None = None
     version: str | None = None
+    groups: str | None = None
+    group: str | None = None
     atomic: bool = False
     every: str = "80ms"
     headers: Mapping[str, str] = {}

@@ -1,7 +1,9 @@
 """Status answers in four forms: what they say, and that nonsense is no observation."""
 
 import json
+import re
 import time
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -10,6 +12,7 @@ from hypothesis import strategies as st
 from dethrone.clusters.own.answers import MISSING, at, explain, reading
 from dethrone.clusters.own.spec import ProbeTable
 from dethrone.harness.core.interfaces import No, Yes
+from tests.clusters.own.described import TEXT, described
 
 JSON = ProbeTable(
     http="/s", role="raft.state", term="raft.term", leader="raft.leader", commit="raft.commit", incarnation="life"
@@ -18,6 +21,10 @@ METRICS = ProbeTable(metrics="/m", leads='raft_state{state="leader"}', term="raf
 COMMAND = ProbeTable(command="ctl status", role="role", term="term")
 PATTERN = ProbeTable(command="ctl status", pattern=r"role=(?P<role>\w+) term=(?P<term>\d+)(?: leader=(?P<leader>\w+))?")
 LOG = ProbeTable(log="/l", became={"leader": r"lead (?P<term>\d+)", "follower": "follow"})
+GROUPED = (
+    ProbeTable(http="/s", groups="", role="role", term="term"),
+    ProbeTable(command="ctl", groups="", group="id", role="role", term="term"),
+)
 IDS = {"n1": "n1", "n2": "n2", "7": "n3"}
 
 
@@ -51,7 +58,7 @@ def test_an_answer_that_is_nonsense_is_no_observation(nonsense):
     assert reading(JSON, IDS, nonsense, own="n1") is None
 
 
-@given(st.binary(max_size=100), st.sampled_from([JSON, METRICS, COMMAND, PATTERN, LOG]))
+@given(st.binary(max_size=100), st.sampled_from([JSON, METRICS, COMMAND, PATTERN, LOG, *GROUPED]))
 def test_any_bytes_are_a_reading_with_a_term_or_none_and_can_be_explained(data, probe):
     found = reading(probe, IDS, data, own="n1")
     assert found is None or found.term >= 0
@@ -175,6 +182,57 @@ def test_explaining_tells_each_field_and_what_is_wrong_with_it():
     assert len(wrong) == 2
 
 
+BY_NAME = ProbeTable(
+    http="/s", groups="shards", role="role", term="term", leader="leader", incarnation="life", version="build"
+)
+BY_PLACE = ProbeTable(http="/s", groups="shards", group="id.n", role="role", term="term", leader="leader")
+
+
+def shard(**fields):
+    return {"role": "follower", "term": 3, "leader": "n2", **fields}
+
+
+def test_each_of_several_groups_is_read_by_the_same_places_and_the_process_by_its_own():
+    shards = {"p10": shard(term=9), "p2": shard(role="Leader", leader="n1"), "p1": shard()}
+    found = reading(BY_NAME, IDS, json.dumps({"shards": shards, "life": 4, "build": "2.0"}).encode(), own="n1")
+    assert [(one.group, one.leads, one.term, one.leader) for one in (found, *found.others)] == [
+        ("p1", False, 3, "n2"),
+        ("p2", True, 3, "n1"),
+        ("p10", False, 9, "n2"),
+    ]
+    assert (found.incarnation, found.version) == (4, "2.0")
+
+
+def test_groups_may_be_a_list_whose_items_name_themselves():
+    shards = [shard(id={"n": 7}), shard(id={"n": 0}, leader=7)]
+    found = reading(BY_PLACE, IDS, json.dumps({"shards": shards}).encode(), own="n1")
+    assert [(one.group, one.leader) for one in (found, *found.others)] == [("0", "n3"), ("7", "n2")]
+
+
+@pytest.mark.parametrize(
+    "shards",
+    [
+        *(None, 4, "p1", {}, [], [shard()], [shard(id={"n": True})], [shard(id={"n": ""})]),
+        *([shard(id={"n": 1}), shard(id={"n": "1"})], [shard(id={"n": 1}), 5], {"p1": shard(), "p2": 5}),
+        [shard(id={"n": 1}), shard(id={"n": 2}, term=None)],
+    ],
+)
+def test_an_answer_in_which_one_group_is_nonsense_is_no_observation(shards):
+    body = json.dumps({"shards": shards}).encode()
+    probe = BY_NAME if isinstance(shards, dict) else BY_PLACE
+    assert reading(probe, IDS, body, own="n1") is None
+    assert any(isinstance(answer, No) for _, answer in explain(probe, IDS, body))
+
+
+def test_explaining_shows_the_groups_one_of_them_and_what_is_wrong_in_the_others():
+    shards = {"p1": shard(), "p2": shard(leader="n9"), "p3": shard()}
+    rows = explain(BY_NAME, IDS, json.dumps({"shards": shards, "life": 4, "build": "2.0"}).encode())
+    assert rows[0][0] == "groups: shards holds 3: p1, p2, p3"
+    assert [what.partition(":")[0] for what, _ in rows[1:6]] == ["role", "term", "leader", "incarnation", "version"]
+    assert [what for what, answer in rows if isinstance(answer, No)] == ["group p2: leader: leader holds 'n9'"]
+    assert len(rows) == 7
+
+
 @pytest.mark.parametrize(
     ("answer", "why"),
     [
@@ -186,3 +244,16 @@ def test_explaining_tells_each_field_and_what_is_wrong_with_it():
 def test_a_command_that_tells_nothing_is_explained_by_how_it_ended(answer, why):
     ((_, answered),) = explain(COMMAND, IDS, answer)
     assert why in answered.why
+
+
+def test_the_reference_shows_a_probe_of_several_groups():
+    page = (Path(__file__).parents[3] / "docs" / "own-system.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"^```toml\n(# of several groups.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    rest = TEXT[: TEXT.index("[probe]")], TEXT[TEXT.index("[trace]") :]
+    probe = described(text=block.join(rest)).probe
+    answer = {"shards": {"p0": {"role": "leader", "term": 4, "leader": "n1"}, "p1": shard()}}
+    found = reading(probe, IDS, json.dumps(answer).encode(), own="n1")
+    assert [(one.group, one.leads, one.leader) for one in (found, *found.others)] == [
+        ("p0", True, "n1"),
+        ("p1", False, "n2"),
+    ]

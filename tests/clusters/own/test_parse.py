@@ -140,6 +140,16 @@ def test_a_probe_by_command_or_log_knows_the_words_of_its_place():
     assert "{logs}" in str(refused((http, log)))
 
 
+def test_groups_are_looked_for_in_json_only_and_named_by_their_field():
+    assert described(("[probe]", '[probe]\ngroups = "shards"\ngroup = "id"')).probe.group == "id"
+    assert "`group` without `groups`" in str(refused(("[probe]", '[probe]\ngroup = "id"')))
+    http = 'http = "/status"\nrole = "raft.state"\nterm = "raft.term"\nleader = "raft.leader"\ncommit = "raft.commit"'
+    metrics = 'metrics = "/metrics"\nleads = "leads"\nterm = "term"\ngroups = "shards"'
+    assert "in JSON only" in str(refused((http, metrics)))
+    by_pattern = 'command = "ctl"\npattern = \'(?P<role>\\w+) (?P<term>\\d+)\'\ngroups = "shards"'
+    assert "in JSON only" in str(refused((http, by_pattern)))
+
+
 @pytest.mark.parametrize("term", ["a + ", " + a", "a * * b", "1 + 2", "2 * 3"])
 def test_a_term_that_is_no_sum_of_places_is_refused(term):
     assert "no place and no sum of places" in str(refused(('term = "raft.term"', f'term = "{term}"')))
