@@ -50,6 +50,21 @@ def test_a_lost_value_is_missing_from_later_reads_however_many_values_they_show(
     assert lost.endswith("shows only 1 values without it; no later read shows it.")
 
 
+def test_values_that_a_read_showed_are_lost_only_if_no_later_read_shows_all_of_them():
+    ops = [append(number, 0, None, "info", process=number) for number in (1, 2, 3)]
+    ops += [read([1, 2, 3], 1, 2), read([1], 3, 4), read([1, 2], 5, 6)]
+
+    def sentences(*more):
+        return [one.sentence for one in LogReads().see(operations([*ops, *more]), ModelOptions()).anomalies]
+
+    assert [one.rpartition("; ")[2] for one in sentences() if one.startswith("lost")] == [
+        "no later read shows all of them."
+    ]
+    later = sentences(read([1, 2, 3], 7, 8))
+    assert later
+    assert all(one.startswith("stale") and one.endswith("a later one shows all of them.") for one in later)
+
+
 @pytest.mark.parametrize(("model", "write"), [(SetReads(), add), (LogReads(), append)])
 def test_where_reads_may_be_old_only_those_at_the_end_are_evidence(model, write):
     ops = [write(1, 0, 1), read([1], 2, 3), write(2, 4, 5)]
