@@ -132,7 +132,7 @@ def test_the_reference_shows_zookeeper_with_observers_and_names_every_key():
     told = described(text=block + rest.replace("[ops]", '[ops]\nport = "client"'))
     nodes = specs(system(voting("voters = 3")), count=4)
     config = fill(told.node.texts["{run_dir}/zoo.cfg"], words_of(told, nodes["n4"])).splitlines()
-    assert config[5:] == [
+    assert config[6:] == [
         "peerType=observer",
         *(f"server.{number}=10.0.0.{number}:2888:3888" for number in (1, 2, 3)),
         "server.4=10.0.0.4:2888:3888:observer",
