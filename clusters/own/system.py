@@ -20,7 +20,7 @@ import msgspec
 
 from dethrone.clusters.own.answers import explain, reading
 from dethrone.clusters.own.changes import files_for_changes
-from dethrone.clusters.own.client import Divided, OwnClient
+from dethrone.clusters.own.client import Divided
 from dethrone.clusters.own.clients import client_of
 from dethrone.clusters.own.clock import clock_command
 from dethrone.clusters.own.headers import Carrying, carried, check_values, over
@@ -28,7 +28,7 @@ from dethrone.clusters.own.moments import doubts
 from dethrone.clusters.own.node_words import ids_of, member_words, places_of, words_of
 from dethrone.clusters.own.parse import BESIDE_PORT, memory_bytes, parse
 from dethrone.clusters.own.promise import check_faults, exempt, is_durable, observable, promise_of, told_events
-from dethrone.clusters.own.spec import Description, OpTable
+from dethrone.clusters.own.spec import Description
 from dethrone.clusters.own.supervising import command_of, commands_in, output_of, room, supervised, understood
 from dethrone.clusters.own.table import split
 from dethrone.clusters.own.trace import event_of, read_lines
@@ -324,13 +324,8 @@ class OwnSystem:
     def client(self, nodes: Mapping[str, NodeSpec]) -> Client:
         """A new client."""
         told = self._description
-        client = self._client(nodes, told.ops, told.ops_port)
-        if not told.membership.asked:
-            return client
-        return Divided(client, self._client(nodes, told.membership.asked, told.membership.port), told.membership.asked)
-
-    def _client(self, nodes: Mapping[str, NodeSpec], ops: Mapping[str, OpTable], port_name: str) -> OwnClient:
-        return client_of(self._description, ops, port_name, nodes)
+        client, asked = client_of(told, told.ops, told.ops_port, nodes), told.membership.asked
+        return Divided(client, client_of(told, asked, told.membership.port, nodes), asked) if asked else client
 
     def operations(self) -> frozenset[str]:
         """The op names that its clients serve."""

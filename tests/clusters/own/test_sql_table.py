@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from dethrone.clusters.own.clients import SQL
+from dethrone.clusters.own.node_words import member_words
 from dethrone.clusters.own.sql_table import given_to_client
 from dethrone.clusters.own.system import OwnSystem
 from dethrone.harness.core.errors import ConfigError
@@ -63,7 +64,7 @@ def given(ops, settings=None):
     knobs = of.knobs(settings or {}, profile=None, variant=None)
     description = described(PACKAGES, (HTTP, ops))
     nodes = {name: msgspec.structs.replace(node, knobs=knobs) for name, node in specs(of).items()}
-    words = {name: {**node.knobs, **of._member(name, node)} for name, node in nodes.items()}
+    words = {name: {**node.knobs, **member_words(description, name, node)} for name, node in nodes.items()}
     table = description.node
     return given_to_client(description.ops, words, ports=table.ports, knobs=description.knobs, secrets=table.secrets)
 
