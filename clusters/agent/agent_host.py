@@ -234,13 +234,14 @@ class AgentHost(Link):
             if len(content) >= FILE_MAX:
                 raise ClusterError(f"a file is longer than {FILE_MAX >> 20} MiB", where=f"{path} on {self.name}")
 
-    def write_file(self, path: str, content: bytes) -> None:
+    def write_file(self, path: str, content: bytes, *, private: bool = False) -> None:
         """See ``Host``. Parent directories are created."""
         token = secrets.token_hex(8)
         for offset in range(0, len(content) or 1, CHUNK):
             data = base64.b64encode(content[offset : offset + CHUNK]).decode()
             last = offset + CHUNK >= len(content)
-            self._call("write_file", path=path, token=token, offset=offset, data=data, last=last)
+            part: dict[str, Any] = {"path": path, "token": token, "offset": offset, "data": data, "last": last}
+            self._call("write_file", **part, private=private)
 
     def stop_node(self) -> None:
         """See ``Host``. Before it returns, the last trace lines and a ``summary`` of the noise arrive as news."""

@@ -231,9 +231,9 @@ class AttachedHost:
             return bytes(log[-room:])
         return self._living().read_file(path, most=most)
 
-    def write_file(self, path: str, content: bytes) -> None:
+    def write_file(self, path: str, content: bytes, *, private: bool = False) -> None:
         """See ``Host``: into the sidecar. The target's files are not touched."""
-        self._living().write_file(path, content)
+        self._living().write_file(path, content, private=private)
 
     def stop_node(self) -> None:
         """The end of the run: the container is left running. The last of the host's noise is reported."""

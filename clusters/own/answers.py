@@ -1,5 +1,7 @@
 """What a node's status answer says: JSON, metrics, the output of a command, or lines of its log.
 
+Of several requests the places begin with the number of the request: ``2.raft.term``.
+
 Guarantees: pure; an answer without a term or a role is None (the observation is unknown), never a guess, also where it
 is one of several groups that lacks them; a name of no member counts as an unknown leader. ``explain`` says field by
 field what was found. Out of scope: getting the answer.
@@ -8,14 +10,17 @@ field what was found. Out of scope: getting the answer.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from functools import partial
 from typing import Any
 
 import msgspec
 
+from dethrone.clusters.own.conditions import Condition, all_hold, conditions_of
 from dethrone.clusters.own.spec import ProbeTable
 from dethrone.clusters.own.sums import count_of, is_sum, places_in
+from dethrone.clusters.own.values import MISSING, Look, at, decoded, number, text_of
+from dethrone.clusters.own.words import fill
 from dethrone.harness.core.interfaces import Available, No, Reading, Yes
 
 LINE_MAX = 64 * 1024
@@ -28,24 +33,15 @@ _STAMP = re.compile(r"-?[0-9]{1,20}")
 OF_PROCESS = ("incarnation", "version")
 """Fields that are of the process, in however many groups it is."""
 EXPLAINED_MAX = 40
+NO_WORDS: Mapping[str, str] = {}
 _NOBODY = frozenset({"", "0", "-1", "none", "null", "unknown"})
 
-Look = Callable[[str], Any]
-"""The value at a place of the answer; ``MISSING`` where there is none."""
 
-
-class _Missing:
-    """Nothing is there."""
-
-    def __repr__(self) -> str:
-        return "nothing"
-
-
-MISSING = _Missing()
-
-
-def reading(probe: ProbeTable, ids: Mapping[str, str], body: bytes, *, own: str) -> Reading | None:
-    """What the answer of the node ``own`` says; None: it is nonsense. ``ids``: what it calls a node → the node."""
+def reading(
+    probe: ProbeTable, ids: Mapping[str, str], body: bytes, *, own: str, words: Mapping[str, str] = NO_WORDS
+) -> Reading | None:
+    """What the answer of the node ``own`` says; None: it is nonsense. ``ids``: what it calls a node → the node;
+    ``words``: of that node, for conditions."""
     opened = _open(probe, body)
     if opened is None:
         return None
@@ -53,12 +49,12 @@ def reading(probe: ProbeTable, ids: Mapping[str, str], body: bytes, *, own: str)
     shares = _shares(probe, look)
     if not shares:
         return None
-    told = [_reading(probe, ids, share, group=group, own=own) for group, share in shares.items()]
+    told = [_reading(probe, ids, share, words, group=group, own=own) for group, share in shares.items()]
     found = [one for one in told if one is not None]
     if len(found) < len(told):
         return None
     places = _places(probe)
-    life = _number(look(places["incarnation"])) if "incarnation" in places else None
+    life = number(look(places["incarnation"])) if "incarnation" in places else None
     said = look(places["version"]) if "version" in places else None
     return msgspec.structs.replace(
         found[0],
@@ -68,16 +64,18 @@ def reading(probe: ProbeTable, ids: Mapping[str, str], body: bytes, *, own: str)
     )
 
 
-def _reading(probe: ProbeTable, ids: Mapping[str, str], look: Look, *, group: str, own: str) -> Reading | None:
+def _reading(
+    probe: ProbeTable, ids: Mapping[str, str], look: Look, words: Mapping[str, str], *, group: str, own: str
+) -> Reading | None:
     """What is said of one group."""
     places = _places(probe)
     term = _term(places["term"], look) if "term" in places else None
-    role = _role(probe, places, look)
+    role = _role(probe, places, look, words)
     if term is None or role is None:
         return None
 
     def count(name: str) -> int | None:
-        return _number(look(places[name])) if name in places else None
+        return number(look(places[name])) if name in places else None
 
     def named(name: str) -> str | None:
         return member(look(places[name]), ids) if name in places else None
@@ -116,15 +114,17 @@ def _shares(probe: ProbeTable, look: Look) -> dict[str, Look]:
 
 def _name(value: Any) -> str:
     """A group's name; "" : that is none."""
-    return _text(value) if isinstance(value, str | int) and not isinstance(value, bool) else ""
+    return text_of(value) if isinstance(value, str | int) and not isinstance(value, bool) else ""
 
 
 def member(value: Any, ids: Mapping[str, str]) -> str | None:
     """The node that is called so; None: there is nothing, or no such member."""
-    return ids.get(_text(value)) if value is not MISSING and value is not None else None
+    return ids.get(text_of(value)) if value is not MISSING and value is not None else None
 
 
-def explain(probe: ProbeTable, ids: Mapping[str, str], body: bytes) -> list[tuple[str, Available]]:
+def explain(
+    probe: ProbeTable, ids: Mapping[str, str], body: bytes, words: Mapping[str, str] = NO_WORDS
+) -> list[tuple[str, Available]]:
     """Each field that the probe names: what it holds, or why it cannot be used."""
     opened = _open(probe, body)
     if opened is None:
@@ -135,17 +135,22 @@ def explain(probe: ProbeTable, ids: Mapping[str, str], body: bytes) -> list[tupl
         what = f"groups: {probe.groups} holds {look(probe.groups or '')!r:.60}"
         return [(what, No("no groups are there, or two of one name", _GROUPS_FORM))]
     each = [name for name in _places(probe) if name not in OF_PROCESS]
+
+    def of_group(share: Look) -> list[tuple[str, Available]]:
+        conditions = [_condition(one, share, words, body) for one in _conditions(probe)]
+        return conditions + _fields(probe, ids, body, share, each)
+
     first, *others = shares
-    rows = [*_explained(probe, ids, body, shares[first], each), *_explained(probe, ids, body, look, OF_PROCESS)]
+    rows = of_group(shares[first]) + _fields(probe, ids, body, look, OF_PROCESS)
     if probe.groups is None:
         return rows
     for group in others:
-        wrong = [row for row in _explained(probe, ids, body, shares[group], each) if isinstance(row[1], No)]
+        wrong = [row for row in of_group(shares[group]) if isinstance(row[1], No)]
         rows += [(f"group {group}: {what}", why) for what, why in wrong]
     return [(f"groups: {probe.groups} holds {len(shares)}: {', '.join(shares):.60}", Yes()), *rows][:EXPLAINED_MAX]
 
 
-def _explained(
+def _fields(
     probe: ProbeTable, ids: Mapping[str, str], body: bytes, look: Look, names: Collection[str]
 ) -> list[tuple[str, Available]]:
     """The fields of these names, of the process or of one group."""
@@ -155,28 +160,43 @@ def _explained(
             continue
         missing = [one for one in places_in(place) if look(one) is MISSING] if name == "term" else []
         value = MISSING if missing else _term(place, look) if name == "term" and is_sum(place) else look(place)
-        shown = f"{name}: {', '.join(missing) or place} holds {value!r:.60}"
+        said = f"{name}: {', '.join(missing) or place} holds {value!r:.60}"
         if value is MISSING:
-            out.append(
-                (shown, No("the answer has nothing there", f"the answer was {body[:120].decode('utf-8', 'replace')!r}"))
-            )
+            out.append((said, _nothing(body)))
         elif name in {"leader", "voted_for"}:
-            known = value is None or _text(value).lower() in _NOBODY or _text(value) in ids
+            known = value is None or text_of(value).lower() in _NOBODY or text_of(value) in ids
             why = f"no member has that name; members are called {', '.join(ids)}"
-            out.append((shown, Yes() if known else No(why, "say with member_id how the answer calls a node")))
+            out.append((said, Yes() if known else No(why, "say with member_id how the answer calls a node")))
         elif name == "version":
-            out.append((shown, Yes() if isinstance(value, str) else No("a text is needed")))
-        elif name in {"role", "leads"}:
-            out.append((shown, Yes() if _role(probe, _places(probe), look) is not None else No("that is no role")))
+            out.append((said, Yes() if isinstance(value, str) else No("a text is needed")))
+        elif name == "role":
+            out.append((said, Yes() if isinstance(value, str) and value else No("that is no role")))
         else:
-            out.append((shown, Yes() if _number(value) is not None else No("a whole number is needed")))
+            out.append((said, Yes() if number(value) is not None else No("a whole number is needed")))
     return out
+
+
+def _condition(one: Condition, look: Look, words: Mapping[str, str], body: bytes) -> tuple[str, Available]:
+    """A condition of ``leads``: what is there, and whether it holds."""
+    value, holds = look(one.place), one.holds(look, words)
+    said = f"leads: {one.place} holds {value!r:.60}"
+    if one.wanted is not None and holds is not None:
+        said += f", which is {'' if holds else 'not '}{fill(one.wanted, words)}"
+    if value is MISSING:
+        return said, _nothing(body)
+    need = "a truth value is needed, or 0 or 1" if one.wanted is None else "a text, a number or a truth value is needed"
+    return said, Yes() if holds is not None else No(need)
+
+
+def _nothing(body: bytes) -> No:
+    """There is no value at a place of the answer."""
+    return No("the answer has nothing there", f"the answer was {body[:120].decode('utf-8', 'replace')!r}")
 
 
 def _why(probe: ProbeTable, body: bytes) -> str:
     """Why an answer cannot be opened."""
     shown = repr(body[:120].decode("utf-8", "replace"))
-    told = _decoded(body)
+    told = decoded(body)
     if at(told, "slow") is True:
         return "the pattern needs too long for the command's output: it has 50 ms"
     if at(told, "slow") is not MISSING:
@@ -201,15 +221,16 @@ _FORM = "JSON is needed (of `metrics`: lines of the Prometheus text format; of a
 def _open(probe: ProbeTable, body: bytes) -> tuple[Look, int] | None:
     """How to look into the answer, and the incarnation that the program next to the node reported (0: none did)."""
     if probe.metrics is not None:
-        places = (one for place in _places(probe).values() for one in places_in(place))
+        places = [one for place in _places(probe).values() for one in places_in(place)]
+        places += [one.place for one in _conditions(probe)]
         samples = _samples(body, {place.partition("{")[0] for place in places})
         return (lambda place: _sample(samples, place), 0) if samples or _metrics_at_all(body) else None
-    told = _decoded(body)
+    told = _numbered(body) if isinstance(probe.http, tuple) else decoded(body)
     if told is MISSING:
         return None
     if probe.http is not None:
         return (lambda place: at(told, place)), 0
-    incarnation = _number(at(told, "incarnation")) or 0
+    incarnation = number(at(told, "incarnation")) or 0
     if probe.log is not None:
         return (lambda place: at(told, place)), incarnation
     output = at(told, "out")
@@ -220,67 +241,56 @@ def _open(probe: ProbeTable, body: bytes) -> tuple[Look, int] | None:
         if not isinstance(groups, dict):
             return None
         return (lambda place: MISSING if groups.get(place) is None else groups[place]), incarnation
-    inner = _decoded(output.encode())
+    inner = decoded(output.encode())
     return None if inner is MISSING else ((lambda place: at(inner, place)), incarnation)
 
 
+def _numbered(body: bytes) -> Any:
+    """The answers to several requests, by the requests' numbers; ``MISSING``: one is not JSON, which has no zero
+    bytes."""
+    values = {str(position): decoded(one) for position, one in enumerate(body.split(b"\0"), start=1)}
+    return MISSING if MISSING in values.values() else values
+
+
+def _conditions(probe: ProbeTable) -> tuple[Condition, ...]:
+    told_otherwise = probe.pattern is not None or probe.log is not None
+    return () if told_otherwise else conditions_of(probe.leads, plain=probe.metrics is not None)
+
+
 def _places(probe: ProbeTable) -> dict[str, str]:
-    """Field → its place in the answer."""
+    """Field → its place in the answer; those of ``leads`` are conditions."""
     if probe.log is not None:
         named = any("(?P<leader>" in pattern for pattern in probe.became.values())
         return {"role": "role", "term": "term", **({"leader": "leader"} if named else {})}
     if probe.pattern is not None:
         return {name: name for name in re.compile(probe.pattern).groupindex}
     numbers = ("commit", "log_term", "log_index", "incarnation")
-    names = ("role", "leads", "term", "leader", "voted_for", *numbers, "version")
+    names = ("role", "term", "leader", "voted_for", *numbers, "version")
     return {name: place for name in names if (place := getattr(probe, name)) is not None}
 
 
 def _term(place: str, look: Look) -> int | None:
-    return count_of(place, lambda one: _number(look(one)))
+    return count_of(place, lambda one: number(look(one)))
 
 
-def _role(probe: ProbeTable, places: Mapping[str, str], look: Look) -> tuple[str, bool] | None:
+def _role(
+    probe: ProbeTable, places: Mapping[str, str], look: Look, words: Mapping[str, str]
+) -> tuple[str, bool] | None:
     """The role's word, and whether it is a leader's."""
     word = look(places["role"]) if "role" in places else MISSING
     if "role" in places and (not isinstance(word, str) or not word):
         return None
-    leading = (probe.leader_role,) if isinstance(probe.leader_role, str) else probe.leader_role
-    named = isinstance(word, str) and word.lower() in {one.lower() for one in leading}
-    if "leads" not in places:
-        return str(word), named
-    flag = _flag(look(places["leads"]))
-    if flag is None:
+    conditions = _conditions(probe)
+    if not conditions:
+        leading = (probe.leader_role,) if isinstance(probe.leader_role, str) else probe.leader_role
+        return str(word), isinstance(word, str) and word.lower() in {one.lower() for one in leading}
+    leads = all_hold(conditions, look, words)
+    if leads is None:
         return None
-    return (str(word) if "role" in places else "leader" if flag else "other"), flag
+    return (str(word) if "role" in places else "leader" if leads else "other"), leads
 
 
-# --- places -----------------------------------------------------------------------------------------------------
-
-
-def at(value: Any, place: str) -> Any:
-    """The value at ``a.b.0``, or at ``/a.b/0`` where names hold dots; the whole for an empty place.
-
-    >>> at({"raft": {"terms": [4, 7]}}, "raft.terms.1")
-    7
-    """
-    if not place:
-        return value
-    for part in place[1:].split("/") if place.startswith("/") else place.split("."):
-        if isinstance(value, dict) and part in value:
-            value = value[part]
-        elif isinstance(value, list) and part.isdecimal() and int(part) < len(value):
-            value = value[int(part)]
-        else:
-            return MISSING
-    return value
-
-
-def _decoded(body: bytes) -> Any:
-    try:
-        return msgspec.json.decode(body)
-    except (msgspec.DecodeError, RecursionError, ValueError):
-        return MISSING
+# --- metrics -----------------------------------------------------------------------------------------------------
 
 
 def _samples(body: bytes, names: Collection[str]) -> list[tuple[str, dict[str, str], str]]:
@@ -332,30 +342,3 @@ def _sample(samples: list[tuple[str, dict[str, str], str]], place: str) -> Any:
         if one == name and labels.items() <= has.items():
             return value
     return MISSING
-
-
-def _number(value: Any) -> int | None:
-    """A count, also one that is written as text or as a float (metrics know nothing else)."""
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
-        return None
-    try:
-        number = float(value) if not isinstance(value, int) else value
-        whole = int(number)
-    except (ValueError, OverflowError):
-        return None
-    return whole if whole == number and 0 <= whole < 1 << 63 else None
-
-
-def _flag(value: Any) -> bool | None:
-    if isinstance(value, bool):
-        return value
-    if isinstance(value, str) and value.lower() in {"true", "false"}:
-        return value.lower() == "true"
-    number = _number(value)
-    return None if number not in {0, 1} else number == 1
-
-
-def _text(value: Any) -> str:
-    """A name as text; numbers without a fraction."""
-    number = _number(value) if not isinstance(value, str) else None
-    return str(value) if number is None else str(number)

@@ -1,37 +1,39 @@
-"""A client of a described system: one kept connection per node; one request, command, call or
-transaction per operation.
+"""A client of a described system: one kept connection per node; one command, call, transaction, request or more per
+operation.
 
-What a request says and how an answer is understood stands in ``[ops]``. Words in the path are percent-encoded; words
-in the body are JSON. Guarantees: a request is sent once; an answer that the description does not name leaves a changing
-operation ``info`` (unknown), as silence does; what reads and is not understood is ``fail``, for it changed nothing. An
-outcome is of the node that was asked, or of the one behind it that the answer names.
+What a request says and how an answer is understood stands in ``[ops]``. Guarantees: a request is sent once; where
+requests only read before the last one, an operation that ends at one of them is ``fail``; an answer that the
+description does not name leaves a changing operation ``info`` (unknown), as silence does; what reads and is not
+understood is ``fail``, for it changed nothing. An outcome is of the node that was asked, or of the one behind it that
+the answer names.
 Out of scope: looking for the leader: the workload learns it from the probe and from who answered.
 """
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Collection, Mapping
+from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 import msgspec
 
-from dethrone.clusters.own.answers import MISSING, at, member
+from dethrone.clusters.own.answers import member
 from dethrone.clusters.own.client_process import ClientProcess
 from dethrone.clusters.own.commands import carry_out
-from dethrone.clusters.own.headers import carried, over
-from dethrone.clusters.own.operations import HEADER, Request, request_of
+from dethrone.clusters.own.errands import carried_out
 from dethrone.clusters.own.redis_client import RedisClient
+from dethrone.clusters.own.requests import FIRST, HEADER, Earlier, Request, plain, requests_of, whole
 from dethrone.clusters.own.spec import OpTable
 from dethrone.clusters.own.sql_answers import value_of
-from dethrone.clusters.own.words import fill_with
+from dethrone.clusters.own.tls import Encrypted, tls_of
+from dethrone.clusters.own.values import at, decoded
 from dethrone.clusters.systems.kept_http import KeptHttp
 from dethrone.clusters.systems.operations import unanswered, unsent
 from dethrone.harness.core.clock import Ns
 from dethrone.harness.core.http_answer import Answer
 from dethrone.harness.core.interfaces import Client, NodeSpec, OpOutcome
+from dethrone.harness.core.tls import Tls
 
 
 class OwnClient:
@@ -46,14 +48,20 @@ class OwnClient:
         words: Mapping[str, Mapping[str, str]] | None = None,
         process: ClientProcess | None = None,
         ids: Mapping[str, str] | None = None,
+        fresh_reads: bool = False,
+        folder: Path = Path(),
     ) -> None:
         """``words``: of each node, for commands and headers. ``process``: of the user's own client, or of the one that
-        speaks SQL. ``ids``: what answers call a node → the node."""
+        speaks SQL. ``ids``: what answers call a node → the node. ``fresh_reads``: reads are promised to be
+        linearizable, so that what a cas has read may refuse it. ``folder``: of the description, for files of TLS."""
+        self._fresh_reads = fresh_reads
         self._ids = ids or {}
         self._addresses = {name: spec.address for name, spec in nodes.items()}
         self._words = words or {}
         self._ops = ops
         self._kept = KeptHttp(self._addresses, port)
+        encrypted = {op.tls for op in ops.values() if op.tls is not False}
+        self._encrypted = {tls: KeptHttp(self._addresses, port, tls=self._each(tls, folder)) for tls in encrypted}
         self._redis = RedisClient(self._addresses, port)
         self._process = process
 
@@ -71,23 +79,66 @@ class OwnClient:
                 return given
             return returned(f, value_of(f, *given, held) if op.sql else given[0], node=target)
         held = {**held, **self._of_target(f, value)}
+        if op.command is not None and op.at == "host":
+            texts = {name: plain(one) for name, one in held.items()}
+            return carried_out(f, op, texts, node=target, address=self._addresses[target], deadline=deadline)
         if op.command is not None:
-            words = {**self._words.get(target, {}), **{name: _plain(one) for name, one in held.items()}}
+            words = {**self._words.get(target, {}), **{name: plain(one) for name, one in held.items()}}
             left_ns = max(1, deadline - time.monotonic_ns())
             return carry_out(f, op, words, node=target, timeout_ns=left_ns)
         if op.redis:
-            plain = {name: _plain(one) for name, one in held.items()}
-            return self._redis.carry_out(f, op, plain, self._words.get(target, {}), node=target, deadline=deadline)
-        request = said(request_of(op), held)
-        sent = request.body.encode() if request.body else None
-        usual = {} if sent is None else {"Content-Type": "application/json"}
-        headers = over(usual, carried(op, self._words.get(target, {})))
-        answered = self._kept.ask(
-            f, target, deadline, method=request.method, path=request.path, body=sent, headers=headers
-        )
+            texts = {name: plain(one) for name, one in held.items()}
+            return self._redis.carry_out(f, op, texts, self._words.get(target, {}), node=target, deadline=deadline)
+        return self._over_http(f, op, held, target, deadline)
+
+    def _over_http(self, f: str, op: OpTable, held: Mapping[str, Any], target: str, deadline: Ns) -> OpOutcome:
+        """One request after another. What ends before the last one has changed nothing."""
+        *reading, last = requests_of(op)
+        words = self._words.get(target, {})
+
+        def sent(of: str, request: Request, earlier: Earlier) -> Answer | OpOutcome:
+            try:
+                full = whole(request, op, held, words, earlier)
+            except ValueError as error:
+                return OpOutcome(status="fail", error=str(error), node=target)
+            method, path, body = full.request.method, full.request.path, full.request.body.encode() or None
+            kept = self._kept if op.tls is False else self._encrypted[op.tls]
+            return kept.ask(of, target, deadline, method=method, path=path, body=body, headers=full.headers)
+
+        earlier, node = Earlier(), target
+        for request in reading:
+            answered = sent("get", request, earlier)
+            if isinstance(answered, OpOutcome):
+                return answered
+            node = served_by(op, answered, self._ids) or target
+            if answered.status not in (*op.ok, *op.absent):
+                return OpOutcome(status="fail", error=f"HTTP {answered.status}: {_shown(answered.body)}", node=node)
+            earlier = earlier.and_then(answered, absent=answered.status in op.absent)
+        if reading and f == "cas":
+            refused = self._refused(earlier.held(op.held or FIRST), held["old"], node)
+            if refused is not None:
+                return refused
+        answered = sent(f, last, earlier)
         if isinstance(answered, OpOutcome):
             return answered
-        return understand(f, op, answered.status, answered.body, node=served_by(op, answered, self._ids) or target)
+        node = served_by(op, answered, self._ids) or target
+        outcome = understand(f, op, answered.status, answered.body, node=node)
+        return overtaken(outcome) if reading and f == "cas" else outcome
+
+    def _refused(self, found: Any, old: Any, node: str) -> OpOutcome | None:
+        """How a cas ended by what the register held; None: it held ``old``."""
+        if found is not None and (isinstance(found, bool) or not isinstance(found, int | str)):
+            return OpOutcome(status="fail", error=f"no value of a register: {found!r:.120}", node=node)
+        if found == old:
+            return None
+        if self._fresh_reads:
+            return OpOutcome(status="ok", value=False, node=node)
+        return OpOutcome(status="fail", error=f"the register held {found!r:.120}, as far as was read", node=node)
+
+    def _each(self, tls: Encrypted, folder: Path) -> dict[str, Tls]:
+        """TLS of the connections to each node."""
+        each = {name: tls_of(tls, folder, self._words.get(name, {})) for name in self._addresses}
+        return {name: one for name, one in each.items() if one is not None}
 
     def _of_target(self, f: str, value: Any) -> dict[str, str]:
         """What else is known of the node that is to lead."""
@@ -96,7 +147,8 @@ class OwnClient:
 
     def close(self) -> None:
         """Drop all connections."""
-        self._kept.close()
+        for kept in (self._kept, *self._encrypted.values()):
+            kept.close()
         self._redis.close()
         if self._process is not None:
             self._process.close()
@@ -136,15 +188,6 @@ def words_for(f: str, value: Any) -> Mapping[str, Any] | None:
             return None
 
 
-def said(request: Request, held: Mapping[str, Any]) -> Request:
-    """The request with its words filled in."""
-    return Request(
-        request.method,
-        fill_with(request.path, held, lambda value: quote(_plain(value), safe="")),
-        fill_with(request.body, held, json.dumps),
-    )
-
-
 def served_by(op: OpTable, answer: Answer, ids: Mapping[str, str]) -> str | None:
     """The node that the answer names as the one that served it; None: it names no member."""
     if op.served_by is None:
@@ -152,7 +195,7 @@ def served_by(op: OpTable, answer: Answer, ids: Mapping[str, str]) -> str | None
     if op.served_by.startswith(HEADER):
         name = op.served_by.removeprefix(HEADER).lower().encode()
         return ids.get(answer.headers.get(name, b"").decode("latin-1"))
-    return member(_at(op.served_by, answer.body), ids)
+    return member(at(decoded(answer.body), op.served_by), ids)
 
 
 def understand(f: str, op: OpTable, status: int, body: bytes, *, node: str) -> OpOutcome:
@@ -171,7 +214,15 @@ def understand(f: str, op: OpTable, status: int, body: bytes, *, node: str) -> O
     if f == "cas" and op.value is None and op.refused:
         return OpOutcome(status="ok", value=True, node=node)
     shown = f"an answer that is not understood: {_shown(body)}"
-    return returned(f, _at(op.value or "", body), node=node, shown=shown)
+    return returned(f, at(decoded(body), op.value or ""), node=node, shown=shown)
+
+
+def overtaken(outcome: OpOutcome) -> OpOutcome:
+    """How a cas ended that had read its register before: a refusal says that it was written since, perhaps with the
+    same value, and so nothing of what it held."""
+    if outcome.status != "ok" or outcome.value is not False:
+        return outcome
+    return msgspec.structs.replace(outcome, status="fail", value=None, error="the register was written after the read")
 
 
 def returned(f: str, value: Any, *, node: str, shown: str = "") -> OpOutcome:
@@ -191,22 +242,11 @@ def returned(f: str, value: Any, *, node: str, shown: str = "") -> OpOutcome:
     return unanswered(f, shown or f"no value of {f}: {value!r:.120}", node=node)
 
 
-def _at(place: str, body: bytes) -> Any:
-    try:
-        return at(msgspec.json.decode(body), place)
-    except (msgspec.DecodeError, RecursionError, ValueError):
-        return MISSING
-
-
 def _place(value: Any) -> Mapping[str, int] | None:
     """The place of an appended entry, if the answer has all of it."""
     if isinstance(value, dict) and all(type(value.get(name)) is int for name in ("index", "term")):
         return {"index": value["index"], "term": value["term"]}
     return None
-
-
-def _plain(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value)
 
 
 def _shown(body: bytes) -> str:

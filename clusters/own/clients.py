@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from dethrone.clusters.own import sql_client
 from dethrone.clusters.own.client import OwnClient
@@ -28,8 +29,9 @@ def client_of(
     port = description.node.ports.get(port_name, 0)
     words = {name: {**node.knobs, **member_words(description, name, node)} for name, node in nodes.items()}
     process = _process(description, ops, nodes, words)
-    ids = ids_of(description, next(iter(nodes.values())))
-    return OwnClient(nodes, ops, port=port, words=words, process=process, ids=ids)
+    known: dict[str, Any] = {"ids": ids_of(description, next(iter(nodes.values()))), "words": words}
+    known |= {"fresh_reads": description.promise.linearizable_reads, "folder": Path(description.path).parent}
+    return OwnClient(nodes, ops, port=port, process=process, **known)
 
 
 def _process(

@@ -4,7 +4,7 @@
 
 Guarantees: a password, and a header that authorises, must name a knob whose value is hidden everywhere else; a
 value cannot end its line and so smuggle in another header; no error shows a value of a knob. Pure.
-Out of scope: ways of signing in that take a request of their own, and TLS.
+Out of scope: ways of signing in that take a request of their own, and what keeps them from being read (``tls``).
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ OURS = ("host", "content-length", "transfer-encoding", "accept-encoding", "conne
 NODE = ("name", "number", "address")
 """Words of the node that is asked; its ports and the knobs are words, too."""
 _NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
-_CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
+CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
+"""What no value of a header may hold."""
 _AUTHORISING = ("authorization", "cookie")
 _HIDDEN = 'write "{password}", and password = "" in [knobs]; give its value in a settings file or by --set'
 
@@ -57,7 +58,7 @@ def check_carried(
     for name, value in table.headers.items():
         if not _NAME.fullmatch(name) or name.lower() in OURS:
             raise ConfigError(f"{name!r} cannot be set as a header", where=f"{where} headers")
-        if _CONTROL.search(value):
+        if CONTROL.search(value):
             raise ConfigError(f"the header {name} holds a control character", where=f"{where} headers")
         if name.lower() in _AUTHORISING or is_secret(name):
             check_hidden(value, f"the header {name}", secrets, where=f"{where} headers")
@@ -66,7 +67,7 @@ def check_carried(
     if any(name.lower() == "authorization" for name in table.headers):
         raise ConfigError("both auth and a header Authorization", where=where, next_step="keep one of them")
     check_words([table.auth.user, table.auth.password], known, where=f"{where} auth")
-    if ":" in table.auth.user or _CONTROL.search(table.auth.user):
+    if ":" in table.auth.user or CONTROL.search(table.auth.user):
         raise ConfigError("a user holds no colon and no control character", where=f"{where} auth")
     check_hidden(table.auth.password, "the password", secrets, where=f"{where} auth")
 
@@ -76,7 +77,7 @@ def check_values(tables: Collection[Carrying], knobs: Mapping[str, str], *, wher
     for table in tables:
         said = [*table.headers.values(), *([] if table.auth is None else [table.auth.user])]
         for name in (word for text in said for word in words_in(text) if word in knobs):
-            if _CONTROL.search(knobs[name]):
+            if CONTROL.search(knobs[name]):
                 raise ConfigError(f"the knob {name} holds a control character, and stands in a header", where=where)
         for name in words_in("" if table.auth is None else table.auth.user):
             if ":" in knobs.get(name, ""):

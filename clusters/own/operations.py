@@ -1,4 +1,4 @@
-"""``[ops]`` and ``[membership]`` of a description: each operation as one request, one command, one Redis command, SQL
+"""``[ops]`` and ``[membership]`` of a description: each operation as requests, one command, one Redis command, SQL
 statements, or a method of a client.
 
 Guarantees: pure; a key that is unknown, or that does not fit what carries the operation, is a ConfigError that names
@@ -11,20 +11,20 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-import msgspec
-
 from dethrone.clusters.own import sql_table
 from dethrone.clusters.own.headers import check_carried
+from dethrone.clusters.own.requests import HEADER, TOKEN, check_requests
 from dethrone.clusters.own.spec import NodeTable, OpTable
 from dethrone.clusters.own.table import placed, read_table, split
-from dethrone.clusters.own.words import check_words
+from dethrone.clusters.own.tls import check_tls
+from dethrone.clusters.own.words import PLACES, check_words
 from dethrone.clusters.systems.membership import CHANGES
 from dethrone.harness.core.errors import ConfigError
 from dethrone.harness.core.registry import unknown_name
 
 PATTERNS = ("ok_pattern", "fail_pattern", "absent_pattern", "refused_pattern")
 SHARED = (
-    *("port", "protocol", "ok", "fail", "absent", "refused", "served_by", "headers", "auth", *PATTERNS),
+    *("port", "protocol", "ok", "fail", "absent", "refused", "served_by", "headers", "auth", "tls", "at", *PATTERNS),
     *sql_table.SHARED,
 )
 """Keys of ``[ops]`` that hold for all operations which do not say otherwise."""
@@ -32,6 +32,8 @@ CLIENT = ("client", "serves")
 """Keys of ``[ops]`` of a client of the user's own; nothing else stands there then."""
 PROTOCOLS = ("http", "redis", "sql")
 """The last one is for clients only."""
+ERRAND_PORT = 7998
+"""Where hosts are asked to run commands (``errands``)."""
 READS = ("get", "read")
 _RESULTS = "name the result (?P<value>…); of an append (?P<index>…) and (?P<term>…)"
 _SERVES = 'write client = "client.py:Client" and serves = ["put", "get"] in [ops]'
@@ -53,25 +55,7 @@ MEMBERSHIP: Mapping[str, tuple[str, ...]] = {
     "remove": (*TARGET, "id"),
 }
 """The same of what only faults ask for."""
-_METHOD = re.compile(r"(GET|PUT|POST|DELETE|PATCH) (/\S*)(?: (.*))?", re.DOTALL)
-HEADER = "header:"
-"""What `served_by` begins with where a header names the node."""
-_TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _CLIENT = re.compile(r"[^:\0]+\.py:[A-Za-z_][A-Za-z0-9_]*")
-
-
-class Request(msgspec.Struct, frozen=True):
-    """A request line, taken apart."""
-
-    method: str
-    path: str
-    body: str
-
-
-def request_of(op: OpTable) -> Request:
-    """The parts of a request that ``parse`` let through."""
-    match = _METHOD.fullmatch(op.request)
-    return Request(match[1], match[2], match[3] or "") if match else Request("GET", "/", "")
 
 
 def port_of(name: str | None, node: NodeTable, *, where: str) -> str:
@@ -118,8 +102,8 @@ def operations(
     sql_table.check_shared(raw, protocol, where=where)
     out = {}
     for name, given in asked.items():
-        table = {"request": given} if isinstance(given, str) else given
-        table = {"redis": given} if isinstance(given, list) else table
+        listed = "redis" if protocol == "redis" and isinstance(given, list) else "request"
+        table = {listed: given} if isinstance(given, str | list) else given
         table = sql_table.written(given) if protocol == "sql" else table
         if not isinstance(table, dict):
             raise ConfigError(f"{name} is no request", where=where, next_step='write it like "PUT /kv/{key} {value}"')
@@ -127,14 +111,20 @@ def operations(
             raise ConfigError("one client serves all operations", where=f"{where} {name}", next_step=_SERVES)
         op = read_table(OpTable, {**shared, **table}, where=f"{where} {name}")
         check_carried(op, ports=node.ports, knobs=knobs, secrets=node.secrets, where=f"{where} {name}")
+        check_tls(op.tls, ports=node.ports, knobs=knobs, where=f"{where} {name}")
         _check_served_by(op, protocol, where=f"{where} {name}")
         if protocol != "sql" or op.command is not None:
             sql_table.check_other(table, where=f"{where} {name}")
         if op.command is not None:
-            if "headers" in table or "auth" in table:
-                raise ConfigError("a command has no headers", where=f"{where} {name}")
+            if {"headers", "auth", "tls"} & table.keys():
+                raise ConfigError("a command has no headers, and no auth or tls", where=f"{where} {name}")
             silent = name in READS or (names is MEMBERSHIP and name in CHANGES)
+            if names is MEMBERSHIP and name in CHANGES and "at" in table:
+                cause = "it runs on the host of the node that is removed in any case"
+                raise ConfigError("a change of members has no `at`", where=f"{where} {name}", cause=cause)
             _command_op(op, names[name], node, silent=silent, where=f"{where} {name}")
+        elif "at" in table:
+            raise ConfigError("`at` belongs to commands", where=f"{where} {name}", next_step="remove it")
         elif protocol == "sql":
             sql_table.check_sql(op, name, names[name], table, node=node, knobs=knobs, where=f"{where} {name}")
         elif protocol == "redis" or op.redis:
@@ -142,13 +132,8 @@ def operations(
                 step = "write auth next to the operations"
                 raise ConfigError("one connection has one user", where=f"{where} {name}", next_step=step)
             _redis_op(op, name, names[name], protocol, where=f"{where} {name}")
-        elif _METHOD.fullmatch(op.request) is None:
-            raise ConfigError(
-                f"{op.request!r} is no request",
-                where=f"{where} {name}",
-                next_step='write METHOD /path, and the body after a space: "PUT /kv/{key} {value}"',
-            )
-        check_words([op.request], names[name], where=f"{where} {name}")
+        else:
+            check_requests(op, name, names[name], where=f"{where} {name}")
         out[name] = op
     if all(op.command is not None or op.sql for op in out.values()):
         return out, ""
@@ -162,7 +147,7 @@ def _check_served_by(op: OpTable, protocol: object, *, where: str) -> None:
     if op.command is not None or op.redis or protocol != "http":
         raise ConfigError("`served_by` belongs to operations over HTTP", where=where)
     header = op.served_by.removeprefix(HEADER)
-    if header != op.served_by and not _TOKEN.fullmatch(header):
+    if header != op.served_by and not TOKEN.fullmatch(header):
         raise ConfigError(
             f"{header!r} is no name of a header", where=where, next_step='write it like "header:X-Served-By"'
         )
@@ -190,6 +175,9 @@ def _of_client(raw: Mapping[str, Any], names: tuple[str, ...], *, where: str) ->
 
 def _redis_op(op: OpTable, name: str, words: tuple[str, ...], protocol: object, *, where: str) -> None:
     """ConfigError for an operation that is no Redis command."""
+    if op.tls is not False:
+        step = "remove it: Redis is asked without TLS"
+        raise ConfigError("tls belongs to requests over HTTP", where=where, next_step=step)
     if protocol != "redis" or op.request or op.headers or not op.redis or not op.redis[0]:
         cause = "" if protocol == "redis" else 'Redis commands need protocol = "redis" in [ops]'
         step = 'write the words of one command, without headers: ["SET", "{key}", "{value}"]'
@@ -206,7 +194,11 @@ def _command_op(op: OpTable, known: tuple[str, ...], node: NodeTable, *, silent:
     output need not say that nothing happened."""
     if op.request or op.redis:
         raise ConfigError("both a request and a command", where=where, next_step="keep one of them")
-    words = (*known, "name", "number", "address", *node.ports)
+    there = (*PLACES, "python") if op.at == "host" else ()
+    if there and ERRAND_PORT in node.ports.values():
+        step = "give that port of [node] ports another number"
+        raise ConfigError(f"commands on hosts are asked for at port {ERRAND_PORT}", where=where, next_step=step)
+    words = (*known, "name", "number", "address", *node.ports, *there)
     check_words(split(op.command or "", where=where), words, where=where)
     for key in PATTERNS:
         try:

@@ -19,10 +19,10 @@ from dethrone.clusters.own import npm_packages
 from dethrone.clusters.own.changes import membership
 from dethrone.clusters.own.clock import clock_table
 from dethrone.clusters.own.go_programs import check_sources
-from dethrone.clusters.own.headers import check_carried
 from dethrone.clusters.own.maven_jars import check_coordinates, pins_for
-from dethrone.clusters.own.operations import operations, port_of
+from dethrone.clusters.own.operations import operations
 from dethrone.clusters.own.package_index import wanted
+from dethrone.clusters.own.probe import check_reported, checked_probe
 from dethrone.clusters.own.processes import check_logs, starting
 from dethrone.clusters.own.python_packages import check_requirements
 from dethrone.clusters.own.spec import (
@@ -35,15 +35,12 @@ from dethrone.clusters.own.spec import (
     TraceTable,
 )
 from dethrone.clusters.own.sql_table import check_driver
-from dethrone.clusters.own.sums import check_sum
-from dethrone.clusters.own.table import placed, read_table, split
+from dethrone.clusters.own.table import duration, placed, read_table, split
 from dethrone.clusters.own.trace import EVENTS
 from dethrone.clusters.own.versions import first_of, split_up
-from dethrone.clusters.own.words import check_words
+from dethrone.clusters.own.words import MEMBER_WORDS, NODE_WORDS, PLACES, check_words
 from dethrone.clusters.recipe import is_release
 from dethrone.clusters.systems.rolling import KNOB
-from dethrone.harness.core.clock import MS, Ns
-from dethrone.harness.core.duration import parse_duration
 from dethrone.harness.core.errors import ConfigError
 from dethrone.harness.core.registry import unknown_name
 from dethrone.harness.core.watches import check_pattern
@@ -53,22 +50,13 @@ TABLES = (
     *("system", "node", "process", "setup", "probe", "log", "trace", "ops", "membership", "promise", "knobs"),
     *("clock", "versions"),
 )
-PLACES = ("run_dir", "data_dir", "log_dir")
-"""Directories of a node on its host."""
-MEMBER_WORDS = ("name", "number", "address")
-NODE_WORDS = (
-    *(*MEMBER_WORDS, "members", "others", "voters", "observers", "role", "first", "nodes"),
-    *("incarnation", "seed", "python", *PLACES),
-)
 BESIDE_PORT = 7999
 FATAL_MAX, FATAL_LONGEST = 50, 200
-EVERY_MIN_NS, EVERY_MAX_NS = 20 * MS, 300 * MS
 MEMORY_MIN, PIDS_MIN = 32 << 20, 32
 _SIZE = re.compile(r"([0-9]{1,6})([mg])")
 _USER = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,31}|\d{1,9}(:\d{1,9})?")
 _NAME = re.compile(r"[a-z](?:[a-z0-9-]|\.(?=[0-9])){0,30}")
 _KEY = re.compile(r"[a-z][a-z0-9_]*")
-_GROUPS = ("role", "term", "leader", "voted_for", "commit", "log_term", "log_index", "version")
 
 
 class FileRead(msgspec.Struct, frozen=True):
@@ -101,7 +89,7 @@ def parse(text: str, *, path: str, read: Callable[[str], FileRead]) -> Descripti
         return _description(tables, path=path, read=read)
     parts = split_up(tables, path=path)
     versions = {name: _description(raw, path=path, read=read) for name, (_, raw) in parts.items()}
-    _check_reported(next(iter(versions.values())).probe, where=f"{path}: [probe]")
+    check_reported(next(iter(versions.values())).probe, where=f"{path}: [probe]")
     pins = (
         want
         for one in versions.values()
@@ -146,7 +134,7 @@ def _description(tables: Mapping[str, Any], *, path: str, read: Callable[[str], 
     promise = read_table(PromiseTable, tables["promise"], where=f"{path}: [promise]")
     _durations(promise, where=f"{path}: [promise]")
     asked = read_table(ProbeTable, tables["probe"], where=f"{path}: [probe]")
-    probe = _probe(asked, node, knobs, where=f"{path}: [probe]")
+    probe = checked_probe(asked, node, knobs, bound=promise.leader_bound_to_term, where=f"{path}: [probe]")
     trace = None
     if "trace" in tables:
         trace = _trace(read_table(TraceTable, tables["trace"], where=f"{path}: [trace]"), where=f"{path}: [trace]")
@@ -269,109 +257,8 @@ def _durations(promise: PromiseTable, *, where: str) -> None:
     bounds = ("election_timeout", "heartbeat", "leader_within", "step_down_within", "converge_within")
     for name in bounds:
         text = getattr(promise, name)
-        if text is not None and _duration(text, where=f"{where} {name}") == 0:
+        if text is not None and duration(text, where=f"{where} {name}") == 0:
             raise ConfigError(f"{name} must be longer than nothing", where=where)
-
-
-def _duration(text: str, *, where: str) -> Ns:
-    try:
-        return parse_duration(text)
-    except ConfigError as error:
-        raise ConfigError(error.what, where=where, cause=error.cause, next_step=error.next_step) from error
-
-
-def _probe(probe: ProbeTable, node: NodeTable, knobs: Mapping[str, str], *, where: str) -> ProbeTable:
-    ways = [name for name in ("http", "metrics", "command", "log") if getattr(probe, name) is not None]
-    if len(ways) != 1:
-        raise ConfigError(
-            "a probe is by exactly one of http, metrics, command and log",
-            where=where,
-            cause=f"given: {', '.join(ways) or 'none'}",
-        )
-    way = ways[0]
-    if not EVERY_MIN_NS <= _duration(probe.every, where=f"{where} every") <= EVERY_MAX_NS:
-        raise ConfigError(f"every = {probe.every!r} is out of range", where=where, next_step="write 20ms to 300ms")
-    check_words([probe.member_id], (*MEMBER_WORDS, *node.ports), where=f"{where} member_id")
-    if way in {"metrics", "log"} and probe.version is not None:
-        raise ConfigError(f"a probe by {way} says no version", where=where, next_step="probe by http or command")
-    if way in {"http", "metrics"}:
-        place = probe.http or probe.metrics or ""
-        if not place.startswith("/") or " " in place:
-            raise ConfigError(f"{place!r} is no path of a URL", where=where, next_step="write it like /status")
-        port_of(probe.port, node, where=where)
-    elif probe.port is not None:
-        raise ConfigError(f"a probe by {way} has no port", where=where)
-    elif probe.headers or probe.auth is not None:
-        raise ConfigError(f"a probe by {way} has no headers", where=where)
-    check_carried(probe, ports=node.ports, knobs=knobs, secrets=node.secrets, where=where)
-    if probe.groups is not None and (way in {"metrics", "log"} or probe.pattern is not None):
-        raise ConfigError("`groups` are looked for in JSON only", where=where, next_step="probe by http or command")
-    if probe.group is not None and probe.groups is None:
-        step = 'write groups = "…": the place of the list in the answer'
-        raise ConfigError("`group` without `groups`", where=where, next_step=step)
-    if way == "log":
-        return _log_probe(probe, where=where)
-    if probe.became:
-        raise ConfigError("`became` belongs to a probe by log", where=where)
-    if way == "command":
-        known = (*(word for word in NODE_WORDS if word != "incarnation"), *node.ports, *knobs)
-        check_words(split(probe.command or "", where=where), known, where=f"{where} command")
-    elif probe.lasting:
-        raise ConfigError("`lasting` belongs to a probe by command", where=where)
-    if probe.pattern is not None:
-        if probe.lasting:
-            raise ConfigError("a command that runs on answers in JSON, without a `pattern`", where=where)
-        if way != "command":
-            raise ConfigError("`pattern` belongs to a probe by command", where=where)
-        _pattern(probe.pattern, where=f"{where} pattern", needs="term")
-        return probe
-    if probe.term is None or (probe.role is None and probe.leads is None):
-        raise ConfigError(
-            "a probe needs a node's term, and its role or whether it leads",
-            where=where,
-            next_step='write term = "…", and role = "…" or leads = "…": places in the answer',
-        )
-    check_sum(probe.term, where=f"{where} term")
-    if way == "metrics" and probe.leads is None:
-        raise ConfigError("of metrics, `leads` names the one that is 1 at a leader", where=where)
-    return probe
-
-
-def _check_reported(probe: ProbeTable, *, where: str) -> None:
-    if probe.version is None and "(?P<version>" not in (probe.pattern or ""):
-        raise ConfigError(
-            "a node does not say which of the versions it is",
-            where=where,
-            cause="that a node runs as another version is proved by what it reports itself",
-            next_step='write version = "…" (or a group (?P<version>…) in `pattern`): its place in the answer',
-        )
-
-
-def _log_probe(probe: ProbeTable, *, where: str) -> ProbeTable:
-    check_words([probe.log or ""], PLACES, where=f"{where} log")
-    if "leader" not in probe.became or len(probe.became) < 2:
-        raise ConfigError(
-            "a probe by log needs the lines that report a new role",
-            where=where,
-            next_step="write became = { leader = '…(?P<term>\\d+)…', follower = '…' }: patterns of a log line",
-        )
-    for name, pattern in probe.became.items():
-        _pattern(pattern, where=f"{where} became {name}", needs="")
-    if not any("(?P<term>" in pattern for pattern in probe.became.values()):
-        raise ConfigError("no pattern of `became` has a group (?P<term>…)", where=where)
-    return probe
-
-
-def _pattern(pattern: str, *, where: str, needs: str) -> None:
-    try:
-        groups = re.compile(pattern).groupindex
-    except re.error as error:
-        raise ConfigError(f"{pattern!r} is no pattern: {error}", where=where) from error
-    for name in groups:
-        if name not in _GROUPS:
-            raise placed(unknown_name("group", name, _GROUPS), where)
-    if needs and needs not in groups:
-        raise ConfigError(f"the pattern has no group (?P<{needs}>…)", where=where)
 
 
 def _log(log: LogTable, *, where: str) -> LogTable:

@@ -15,6 +15,7 @@ from dethrone.clusters.own.headers import AuthTable
 from dethrone.clusters.own.maven_jars import Named
 from dethrone.clusters.own.processes import Starting
 from dethrone.clusters.own.table import Table, Words
+from dethrone.clusters.own.tls import Encrypted
 from dethrone.clusters.own.voting import Voting
 from dethrone.clusters.recipe import name_of
 
@@ -82,14 +83,15 @@ class NodeTable(Table, frozen=True, kw_only=True):
 class ProbeTable(Table, frozen=True, kw_only=True):
     """``[probe]``: how a node is asked what it is. One of ``http``, ``metrics``, ``command`` and ``log``.
 
-    The fields are places in the answer: a path into JSON, a metric, a named group of ``pattern``; ``term`` may be a sum
-    of several (``sums``). ``member_id``: what the answer calls a node. ``version``: which of several it is. ``atomic``:
-    role, term and leader are of one moment. ``groups``: where JSON holds an object of consensus groups, name → fields,
-    or a list of them with the name at ``group``; the other places are then within each. ``headers``, ``auth``: of an
-    HTTP request. ``lasting``: the command runs on, and answers each line of its input.
+    ``http``: a path, or several, which must all be answered. The fields are places in the answer: a path into JSON, a
+    metric, a named group of ``pattern``; ``term`` may be a sum of several (``sums``), and ``leads`` is one or several
+    ``conditions``. ``member_id``: what the answer calls a node. ``version``: which of several it is. ``atomic``: role,
+    term and leader are of one moment. ``groups``: where JSON holds an object of consensus groups, name → fields, or a
+    list of them with the name at ``group``; the other places are then within each. ``headers``, ``auth``, ``tls``: of
+    an HTTP request. ``lasting``: the command runs on, and answers each line of its input.
     """
 
-    http: str | None = None
+    http: str | tuple[str, ...] | None = None
     metrics: str | None = None
     command: Words | None = None
     lasting: bool = False
@@ -99,7 +101,7 @@ class ProbeTable(Table, frozen=True, kw_only=True):
     became: Mapping[str, str] = {}
     role: str | None = None
     leader_role: str | tuple[str, ...] = "leader"
-    leads: str | None = None
+    leads: str | tuple[str, ...] | None = None
     term: str | None = None
     leader: str | None = None
     member_id: str = "{name}"
@@ -115,6 +117,7 @@ class ProbeTable(Table, frozen=True, kw_only=True):
     every: str = "80ms"
     headers: Mapping[str, str] = {}
     auth: AuthTable | None = None
+    tls: Encrypted = False
 
 
 class LogTable(Table, frozen=True, kw_only=True):
@@ -145,11 +148,11 @@ class TraceTable(Table, frozen=True, kw_only=True):
 
 class OpTable(Table, frozen=True, kw_only=True):
     """One operation, over HTTP or by a command. ``request``: ``METHOD /path body``, with ``{key}``, ``{value}``,
-    ``{old}``; of what faults ask for, with ``{target}``. ``command``: the same words and those of its node, run at the
-    client;
-    its ``…_pattern`` are regular expressions that its output must match to mean what they are called; of ``ok_pattern``
-    the group ``value`` is the result. ``redis``: the words of a Redis command; ``fail_pattern`` is then of an error's
-    text. ``client``: the class of the user's own whose method of the operation's name is called.
+    ``{old}``; of what faults ask for, with ``{target}``; or several (``requests``), and ``held``: where earlier answers
+    say what the register held. ``command``: the same words and those of its node, run at the client, or ``at`` the
+    node's host; its ``…_pattern`` are regular expressions that its output must match to mean what they are called; of
+    ``ok_pattern`` the group ``value`` is the result. ``redis``: the words of a Redis command; ``fail_pattern`` is then
+    of an error's text. ``client``: the class of the user's own whose method of the operation's name is called.
     ``sql``: statements, carried out in one transaction over a connection that ``driver`` makes with ``connect``; of a
     cas ``create``: those where the register is to hold nothing; ``check``: what reads it if no row was changed.
     ``guard``: a statement that must give true before the commit. ``fail_codes``: of errors that certainly refuse.
@@ -160,7 +163,8 @@ class OpTable(Table, frozen=True, kw_only=True):
     in its JSON or ``header:NAME``, for fronts that forward.
     """
 
-    request: str = ""
+    request: str | tuple[str, ...] = ""
+    held: str | None = None
     command: Words | None = None
     redis: tuple[str, ...] = ()
     client: str = ""
@@ -183,6 +187,8 @@ class OpTable(Table, frozen=True, kw_only=True):
     refused: tuple[int, ...] = ()
     headers: Mapping[str, str] = {}
     auth: AuthTable | None = None
+    tls: Encrypted = False
+    at: Literal["here", "host"] = "here"
 
 
 class PromiseTable(Table, frozen=True, kw_only=True):

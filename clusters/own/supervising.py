@@ -119,9 +119,11 @@ def commands_in(description: Description) -> Iterator[tuple[str, tuple[str, ...]
             yield "[setup] until", split(starts.setup.until, where="[setup]")
     if description.probe.command is not None:
         yield "[probe] command", split(description.probe.command, where="[probe]")
-    for name, op in description.membership.changes.items():
-        if op.command is not None:
-            yield f"[membership] {name}", split(op.command, where="[membership]")
+    asked, changes = description.membership.asked, description.membership.changes
+    for table, ops in (("ops", description.ops), ("membership", asked), ("membership", changes)):
+        for name, op in ops.items():
+            if op.command is not None and (op.at == "host" or ops is changes):
+                yield f"[{table}] {name}", split(op.command, where=f"[{table}]")
     if description.clock is not None:
         yield "[clock] command", split(description.clock.command, where="[clock]")
 

@@ -10,7 +10,6 @@ cannot say (docs/own-system.md).
 from __future__ import annotations
 
 import itertools
-import json
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -19,18 +18,22 @@ from typing import Any
 import msgspec
 
 from dethrone.clusters.own.answers import explain, reading
-from dethrone.clusters.own.changes import files_for_changes
+from dethrone.clusters.own.asked_over_tls import encrypted, over_tls
+from dethrone.clusters.own.changes import files_for_changes, private_files
 from dethrone.clusters.own.client import Divided
 from dethrone.clusters.own.clients import client_of
 from dethrone.clusters.own.clock import clock_command
-from dethrone.clusters.own.headers import Carrying, carried, check_values, over
+from dethrone.clusters.own.errands import errand_files, with_errands
+from dethrone.clusters.own.headers import Carrying, check_values
 from dethrone.clusters.own.moments import doubts
 from dethrone.clusters.own.node_words import ids_of, member_words, places_of, words_of
-from dethrone.clusters.own.parse import BESIDE_PORT, memory_bytes, parse
+from dethrone.clusters.own.parse import memory_bytes, parse
 from dethrone.clusters.own.promise import check_faults, exempt, is_durable, observable, promise_of, told_events
+from dethrone.clusters.own.requests import sequences
 from dethrone.clusters.own.spec import Description
-from dethrone.clusters.own.supervising import command_of, commands_in, output_of, room, supervised, understood
-from dethrone.clusters.own.table import split
+from dethrone.clusters.own.status import beside_files, status_call, with_beside
+from dethrone.clusters.own.supervising import command_of, commands_in, output_of, supervised, understood
+from dethrone.clusters.own.tls import check_files
 from dethrone.clusters.own.trace import event_of, read_lines
 from dethrone.clusters.own.unpacking import brought, contents_of, needed, programs_of, unpacked, unpacking
 from dethrone.clusters.own.version import version_of
@@ -63,7 +66,6 @@ from dethrone.harness.core.interfaces import (
 from dethrone.harness.core.promise import Promise
 
 PROFILE = "own"
-BESIDE, BESIDE_CONFIG = "beside.py", "beside.json"
 NEAR_ROOT = 2
 """``/home`` in a command does not show every home to the nodes."""
 
@@ -110,6 +112,10 @@ class OwnSystem:
     def secret_knobs(self) -> tuple[str, ...]:
         """Those that the description marks."""
         return self._description.node.secrets
+
+    def private_files(self, node: NodeSpec) -> frozenset[str]:
+        """See ``dethrone.harness.core.interfaces.Guarding``: what changes of members are asked for with."""
+        return private_files(self._description, node)
 
     def profiles(self) -> Mapping[str, str]:
         """One."""
@@ -186,17 +192,14 @@ class OwnSystem:
         return {place: content for one in self._each() for place, content in self._files(one, node).items()}
 
     def _files(self, description: Description, node: NodeSpec) -> Mapping[str, bytes]:
-        places = places_of(node)
-        out = {fill(place, places): content for place, content in description.contents.items()}
-        for place, text in description.node.texts.items():
-            out[fill(place, places)] = fill(text, words_of(self._description, node)).encode()
-        beside = self._beside(description, node)
-        if beside is not None:
-            out[f"{node.run_dir}/{BESIDE}"] = Path(__file__).with_name(BESIDE).read_bytes()
-            out[f"{room(description, node)}/{BESIDE_CONFIG}"] = json.dumps(beside).encode()
+        places, words = places_of(node), words_of(self._description, node)
+        out = files_for_changes(description, node, partial(member_words, self._description, node=node))
+        out |= {fill(place, places): content for place, content in description.contents.items()}
+        out |= {fill(place, places): fill(text, words).encode() for place, text in description.node.texts.items()}
+        out |= beside_files(description, node, words)
+        out |= errand_files(description, node, words)
         out |= unpacked(description, node, places)
-        out |= files_for_changes(description, node, partial(member_words, self._description, node=node))
-        return {**out, **supervised(description, node, words_of(self._description, node))}
+        return {**out, **supervised(description, node, words)}
 
     def command(self, node: NodeSpec) -> Command:
         """The command with its words; ``{incarnation}`` stays for the agent."""
@@ -206,9 +209,7 @@ class OwnSystem:
     def _command(self, description: Description, node: NodeSpec) -> Command:
         table, words = description.node, words_of(self._description, node)
         argv = command_of(description, node, words)
-        if self._beside(description, node) is not None:
-            config = f"{room(description, node)}/{BESIDE_CONFIG}"
-            argv = (node.python, "-S", f"{node.run_dir}/{BESIDE}", config, "{incarnation}", *argv)
+        argv = with_errands(description, node, with_beside(description, node, argv))
         argv = unpacking(description, node, argv)
         programs = tuple(fill(program, places_of(node)) for program in description.executables)
         if programs:
@@ -223,44 +224,19 @@ class OwnSystem:
             capabilities=tuple(name.upper().removeprefix("CAP_") for name in table.capabilities),
         )
 
-    def _beside(self, description: Description, node: NodeSpec) -> dict[str, Any] | None:
-        """The configuration of the program next to the node; None: the node answers for itself."""
-        probe = description.probe
-        if probe.command is None and probe.log is None:
-            return None
-        place = {"address": node.address, "port": BESIDE_PORT}
-        words = words_of(self._description, node)
-        if probe.log is not None:
-            return {**place, "log": fill(probe.log, words), "became": dict(probe.became)}
-        argv = split(probe.command or "", where=self._description.path)
-        pattern = {} if probe.pattern is None else {"pattern": probe.pattern}
-        return {**place, **pattern, "lasting": probe.lasting, "command": [fill(word, words) for word in argv]}
-
     # --- what it says -----------------------------------------------------------------------------------------
 
     def status_call(self, node: NodeSpec) -> StatusCall:
-        """A GET, or a question to the program next to the node."""
-        probe = self._description.probe
-        if self._beside(self._description, node) is not None:
-            return StatusCall(port=BESIDE_PORT, request=bytes(4), framing="u32")
-        port = self._port(probe.port)
-        path = probe.http or probe.metrics
-        headers = over({"Accept": "*/*"}, carried(probe, words_of(self._description, node)))
-        lines = [f"GET {path} HTTP/1.1", f"Host: {node.address}:{port}", *(f"{key}: {headers[key]}" for key in headers)]
-        return StatusCall(port=port, request="\r\n".join([*lines, "", ""]).encode(), framing="http")
+        """See ``status``."""
+        return status_call(self._description, node, words_of(self._description, node))
 
     def reading(self, node: NodeSpec, body: bytes) -> Reading | None:
         """What the answer says; None if it is nonsense."""
-        found = reading(self._description.probe, ids_of(self._description, node), body, own=node.name)
+        ids, words = ids_of(self._description, node), member_words(self._description, node.name, node)
+        found = reading(self._description.probe, ids, body, own=node.name, words=words)
         if found is None or found.version is None:
             return found
         return msgspec.structs.replace(found, version=self._description.reports.get(found.version, found.version))
-
-    def _port(self, name: str | None) -> int:
-        ports = self._description.node.ports
-        if name is not None:
-            return ports[name]
-        return ports["http"] if len(ports) > 1 else next(iter(ports.values()))
 
     def zones(self, nodes: Sequence[str]) -> Mapping[str, str]:
         """As the description says; from its beginning again where there are more nodes."""
@@ -293,7 +269,11 @@ class OwnSystem:
 
     def started(self) -> tuple[str, ...]:
         """See ``dethrone.harness.core.interfaces.Described``."""
-        lines = (line for one in self._each() for line in (*contents_of(one), *understood(one)))
+        lines = (
+            line
+            for one in self._each()
+            for line in (*contents_of(one), *understood(one), *sequences(one.ops), *over_tls(one))
+        )
         names = f"versions, from the oldest: {', '.join(self.versions())}; --set version=NAME chooses the first"
         return (*([names] if self.versions() else []), *dict.fromkeys(lines))
 
@@ -381,7 +361,8 @@ class OwnSystem:
 
     def explain(self, node: NodeSpec, body: bytes) -> Sequence[tuple[str, Available]]:
         """A status answer, field by field."""
-        return explain(self._description.probe, ids_of(self._description, node), body)
+        ids, words = ids_of(self._description, node), member_words(self._description, node.name, node)
+        return explain(self._description.probe, ids, body, words)
 
     def told(self) -> tuple[str, ...]:
         """The trace lines that the description names."""
@@ -461,4 +442,5 @@ def described(path: Path) -> OwnSystem:
             if not (path.parent / file).is_file():
                 step = "paths are relative to the description"
                 raise ConfigError(f"there is no file {file}", where=f"{path}: [{table}] client", next_step=step)
+    check_files(encrypted(description), path.parent)
     return OwnSystem(description)

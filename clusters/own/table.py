@@ -12,6 +12,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from dethrone.harness.core.clock import Ns
+from dethrone.harness.core.duration import parse_duration
 from dethrone.harness.core.errors import ConfigError
 from dethrone.harness.core.registry import unknown_name
 
@@ -54,3 +56,11 @@ def split(words: Words, *, where: str) -> tuple[str, ...]:
     if not out:
         raise ConfigError("the command is empty", where=where)
     return out
+
+
+def duration(text: str, *, where: str) -> Ns:
+    """A duration such as ``250ms``. ConfigError."""
+    try:
+        return parse_duration(text)
+    except ConfigError as error:
+        raise ConfigError(error.what, where=where, cause=error.cause, next_step=error.next_step) from error

@@ -1,7 +1,7 @@
 """Words in braces, ``{address}``, in commands, files and requests: what they stand for.
 
 Guarantees: only a lower-case name in braces is a word, so JSON's own braces stay as they are; an undefined word is a
-ConfigError that names the nearest one. Pure. Out of scope: which words exist: the caller defines them.
+ConfigError that names the nearest one. Pure. Out of scope: which words hold where: the caller defines them.
 """
 
 from __future__ import annotations
@@ -12,6 +12,15 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dethrone.harness.core.errors import ConfigError
 from dethrone.harness.core.registry import unknown_name
 
+PLACES = ("run_dir", "data_dir", "log_dir")
+"""Directories of a node on its host."""
+MEMBER_WORDS = ("name", "number", "address")
+"""Words of every member, besides its ports."""
+NODE_WORDS = (
+    *(*MEMBER_WORDS, "members", "others", "voters", "observers", "role", "first", "nodes"),
+    *("incarnation", "seed", "python", *PLACES),
+)
+"""Words of every node, besides its ports and the knobs."""
 _WORD = re.compile(r"\{([a-z][a-z0-9_]*)\}")
 
 

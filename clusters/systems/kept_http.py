@@ -2,7 +2,8 @@
 
 Guarantees: a connection that the other end closed, or on which it sent unasked bytes, is not used again; connecting,
 sending and the whole answer end by the deadline, however slowly its bytes come; an answer over a limit counts as none.
-The content is out of scope; a missing answer is an outcome, ``fail`` as long as nothing was sent (``ask``).
+With TLS the handshake is part of connecting. A missing answer is an outcome, ``fail`` as long as nothing was sent
+(``ask``). The content is out of scope.
 """
 
 from __future__ import annotations
@@ -14,10 +15,11 @@ import time
 from collections.abc import Mapping
 
 from dethrone.clusters.systems.operations import unanswered, unsent
-from dethrone.harness.core.clock import SECOND, Ns
+from dethrone.harness.core.clock import MS, SECOND, Ns
 from dethrone.harness.core.http_answer import Answer, AnswerReader
 from dethrone.harness.core.interfaces import OpOutcome
 from dethrone.harness.core.limits import CLIENT_BYTES_MAX
+from dethrone.harness.core.tls import Tls, secured
 
 CONNECT_LIMIT_NS = 1 * SECOND
 _READ_BYTES = 256 * 1024
@@ -33,26 +35,31 @@ class Line:
 
 
 class KeptHttp:
-    """Connections to the nodes at ``addresses``, all at ``port``."""
+    """Connections to the nodes at ``addresses``, all at ``port``. ``tls``: of the nodes that are asked with it."""
 
-    def __init__(self, addresses: Mapping[str, str], port: int) -> None:
+    def __init__(self, addresses: Mapping[str, str], port: int, *, tls: Mapping[str, Tls] | None = None) -> None:
+        self._tls = tls or {}
         self._addresses = addresses
         self._port = port
         self._lines: dict[str, Line] = {}
 
     def connection(self, node: str, deadline: Ns) -> Line:
-        """A connection that is open. OSError if there is none in time."""
+        """A connection that is open, with its handshake done. OSError if there is none in time."""
         known = self._lines.get(node)
         if known is not None:
             if known.usable and not select.select([known.sock], [], [], 0)[0]:
                 return known
             self.drop(node)  # the other end hung up: nothing may be sent here any more
-        patience = min(deadline - time.monotonic_ns(), CONNECT_LIMIT_NS)
+        began = time.monotonic_ns()
+        patience = min(deadline - began, CONNECT_LIMIT_NS)
         if patience <= 0:
             raise TimeoutError
         address = self._addresses[node]
         sock = socket.create_connection((address, self._port), timeout=patience / SECOND)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if node in self._tls:
+            sock.settimeout(max(MS, min(deadline, began + CONNECT_LIMIT_NS) - time.monotonic_ns()) / SECOND)
+            sock = secured(sock, self._tls[node], address)
         shown = f"[{address}]" if ":" in address else address
         made = self._lines[node] = Line(sock, f"{shown}:{self._port}")
         return made

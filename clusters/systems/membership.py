@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from dethrone.harness.core.interfaces import NodeSpec
+from dethrone.harness.core.tls import Tls
 
 PROGRAM, CONFIG = "membership.py", "membership.json"
 CHANGES = ("members", "remove", "add")
@@ -23,7 +24,7 @@ MEMBER_ID = "__id__"
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
-    """One HTTP request to a node; ``ok``: what it answers if it did it."""
+    """One HTTP request to a node; ``ok``: what it answers if it did it. ``tls``: with files of the host that asks."""
 
     address: str
     port: int
@@ -32,6 +33,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     body: str = ""
     headers: Mapping[str, str] = {}
     ok: tuple[int, ...] = (200,)
+    tls: Tls | None = None
 
 
 class Words(msgspec.Struct, frozen=True):

@@ -17,6 +17,8 @@ import json
 import os
 import re
 import shutil
+import socket
+import ssl
 import subprocess
 import sys
 import time
@@ -44,11 +46,26 @@ def asked(ask: Ask, member_id: str = "") -> tuple[bool, str]:
             return done.returncode == 0, (done.stdout + done.stderr).decode("utf-8", "replace")
         connection = http.client.HTTPConnection(words["address"], ask["port"], timeout=ANSWER_S)
         with contextlib.closing(connection):
+            connection.connect()
+            if ask.get("tls"):
+                connection.sock = secured(connection.sock, ask["tls"], words["address"])
             connection.request(words["method"], words["path"], words["body"].encode() or None, ask["headers"])
             answer = connection.getresponse()
             return answer.status in ask["ok"], answer.read(1 << 20).decode("utf-8", "replace")
     except (OSError, http.client.HTTPException, subprocess.SubprocessError) as error:
         return False, f"{type(error).__name__}: {error}"
+
+
+def secured(sock: socket.socket, tls: dict[str, Any], address: str) -> ssl.SSLSocket:
+    """The same connection with TLS, with its handshake done. OSError."""
+    context = ssl.create_default_context(cafile=tls["ca"] or None)
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    if not tls["verify"]:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    if tls["cert"]:
+        context.load_cert_chain(tls["cert"], tls["key"])
+    return context.wrap_socket(sock, server_hostname=tls["server_name"] or address)
 
 
 class Membership:

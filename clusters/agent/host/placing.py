@@ -36,7 +36,10 @@ def read_part(request: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def write_part(request: Mapping[str, Any]) -> str:
-    """``data`` of ``path`` at ``offset``; the path once it is whole, else "". Raises Refused, OSError."""
+    """``data`` of ``path`` at ``offset``; the path once it is whole, else "". Raises Refused, OSError.
+
+    ``private``: only its owner may read it.
+    """
     path, token = text_of(request, "path"), text_of(request, "token")
     if re.fullmatch(r"[0-9a-f]{1,32}", token) is None:
         raise Refused("token must be hexadecimal digits")
@@ -45,8 +48,9 @@ def write_part(request: Mapping[str, Any]) -> str:
     except binascii.Error as error:
         raise Refused(f"data is not base64: {error}") from None
     os.makedirs(os.path.dirname(path) or "/", exist_ok=True)  # noqa: PTH103, PTH120
+    mode = 0o600 if request.get("private") is True else 0o644
     temporary = f"{path}.dethrone-{token}"
-    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
+    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, mode)
     try:
         os.lseek(fd, integer_of(request, "offset", low=0, high=1 << 40), os.SEEK_SET)
         with os.fdopen(fd, "wb") as file:

@@ -25,6 +25,7 @@ from dethrone.harness.core.interfaces.backend import (
     SkewedHost,
 )
 from dethrone.harness.core.interfaces.checker import Checker, Demanding, Incremental, Model, Searching, Unmet, Watcher
+from dethrone.harness.core.interfaces.described import Described, Needed
 from dethrone.harness.core.interfaces.faults import FaultTraits, Shown, Who, declarations, declared, traits_of
 from dethrone.harness.core.interfaces.nemesis import (
     Brisk,
@@ -48,14 +49,13 @@ from dethrone.harness.core.interfaces.system import (
     Command,
     Composed,
     Contrast,
-    Described,
     Electorate,
     Enabling,
+    Guarding,
     Limited,
     LineFormat,
     Logged,
     Malformed,
-    Needed,
     NodeSpec,
     OfThisMachine,
     OpOutcome,
@@ -112,6 +112,7 @@ __all__ = [
     "Fault",
     "FaultTraits",
     "Generator",
+    "Guarding",
     "Host",
     "HostNews",
     "Incremental",

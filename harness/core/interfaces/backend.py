@@ -167,8 +167,8 @@ class Host(Protocol):
     def read_file(self, path: str, *, most: int | None = None) -> bytes:
         """A regular file of the host (at most 64 MiB); with ``most`` only its last ``most`` bytes."""
 
-    def write_file(self, path: str, content: bytes) -> None:
-        """Atomically replace a file of the host."""
+    def write_file(self, path: str, content: bytes, *, private: bool = False) -> None:
+        """Atomically replace a file of the host. ``private``: only its owner, the node's user, may read it."""
 
     def stop_node(self) -> None:
         """SIGTERM, then SIGKILL after a bound: the end of the run. Not a fault."""

@@ -36,6 +36,7 @@ from dethrone.harness.core.interfaces import (
 )
 from dethrone.harness.core.ledger import Ledger, state_dir
 from dethrone.harness.core.plan import Plan
+from dethrone.harness.core.tls import secured
 from dethrone.harness.engine.host.clock_check import clock_rows
 from dethrone.harness.engine.host.doctor_row import DoctorRow
 from dethrone.harness.engine.host.exit_output import advice, excerpt
@@ -446,7 +447,8 @@ class _Examination:
 def ask(address: str, call: StatusCall, limit_ns: Ns) -> bytes:
     """One status question over its own connection. OSError: no answer; ValueError: a malformed answer."""
     deadline = time.monotonic_ns() + limit_ns
-    with socket.create_connection((address, call.port), timeout=limit_ns / SECOND) as connection:
+    plain = socket.create_connection((address, call.port), timeout=limit_ns / SECOND)
+    with plain if call.tls is None else secured(plain, call.tls, address) as connection:
         connection.sendall(call.request)
         answer = status_reader(call)
         while True:

@@ -33,6 +33,7 @@ from dethrone.harness.core.interfaces import (
     Checker,
     Composed,
     DeploySpec,
+    Guarding,
     Host,
     Logged,
     No,
@@ -387,8 +388,9 @@ def prepare_host(
     watches: tuple[Watch, ...] = (),
 ) -> None:
     """Place the node's files and send the agent its start command, and what to look for."""
+    private = system.private_files(node) if isinstance(system, Guarding) else frozenset()
     for path, content in system.files(node).items():
-        host.write_file(path, content)
+        host.write_file(path, content, private=path in private)
     fatal, fatal_path = system.fatal(node) if isinstance(system, Logged) else ((), None)
     start = NodeStart(
         command=system.command(node),

@@ -12,6 +12,7 @@ import contextlib
 import errno
 import selectors
 import socket
+import ssl
 import threading
 from collections.abc import Callable, Mapping
 from typing import Protocol
@@ -20,11 +21,14 @@ from dethrone.harness.core.clock import MS, Ns, Span
 from dethrone.harness.core.http_answer import AnswerReader
 from dethrone.harness.core.interfaces import NodeSpec, Reading, StatusCall, System
 from dethrone.harness.core.limits import STATUS_BYTES_MAX, reading_trouble
+from dethrone.harness.core.tls import context_of, secured
 from dethrone.harness.core.world import Broken, Happening, Polled, Stalled
 
 ANSWER_BOUND_NS = 500 * MS
 RETRY_NS = 80 * MS
 STALL_NS = 50 * MS
+WAITING = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
+"""There is nothing to be read, or no room for what is to be sent, yet."""
 
 
 class _Line:
@@ -35,10 +39,14 @@ class _Line:
         self.call = call
         self.sock: socket.socket | None = None
         self.connected = False
+        self.shaking = False
+        """Whether TLS has yet to be agreed on."""
         self.unsent = b""
         self.answer: StatusReader = status_reader(call)
         self.asked_ns: Ns | None = None
         self.due_ns: Ns = 0
+        if call.tls is not None:
+            context_of(call.tls)  # a file that cannot be used ends the run before it begins
 
 
 class Poller:
@@ -108,7 +116,7 @@ class Poller:
                 line.sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
                 line.sock.setblocking(False)
                 line.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                line.connected = False
+                line.connected, line.shaking = False, line.call.tls is not None
                 code = line.sock.connect_ex((line.node.address, line.call.port))
                 if code not in {0, errno.EINPROGRESS}:
                     self._silent(line, errno.errorcode.get(code, str(code)))
@@ -123,24 +131,42 @@ class Poller:
         if line.sock is None:
             return
         try:
-            if mask & selectors.EVENT_WRITE:
-                if not line.connected:
-                    code = line.sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
-                    if code:
-                        self._silent(line, errno.errorcode.get(code, str(code)))
-                        return
-                    line.connected = True
+            if mask & selectors.EVENT_WRITE and not line.connected:
+                code = line.sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+                if code:
+                    self._silent(line, errno.errorcode.get(code, str(code)))
+                    return
+                line.connected = True
+                if line.call.tls is not None:
+                    line.sock = secured(line.sock, line.call.tls, line.node.address, shake=False)
+            if line.shaking and not self._shook(line):
+                return
+            if mask & selectors.EVENT_WRITE or line.unsent:
                 self._send(line)
             if mask & selectors.EVENT_READ:
                 self._receive(line)
         except OSError as error:
             self._silent(line, error.strerror or str(error))
 
+    def _shook(self, line: _Line) -> bool:
+        """Whether the handshake is done; a step of it, if not. OSError: it failed."""
+        if not line.connected or not isinstance(line.sock, ssl.SSLSocket):
+            return False
+        try:
+            line.sock.do_handshake()
+        except ssl.SSLWantReadError:
+            self._selector.modify(line.sock, selectors.EVENT_READ, line)
+        except ssl.SSLWantWriteError:
+            self._selector.modify(line.sock, selectors.EVENT_READ | selectors.EVENT_WRITE, line)
+        else:
+            line.shaking = False
+        return not line.shaking
+
     def _send(self, line: _Line) -> None:
         if line.sock is None:
             return
         if line.unsent:
-            with contextlib.suppress(BlockingIOError):
+            with contextlib.suppress(*WAITING):
                 line.unsent = line.unsent[line.sock.send(line.unsent) :]
         wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if line.unsent else 0)
         self._selector.modify(line.sock, wanted, line)
@@ -150,7 +176,7 @@ class Poller:
             return
         try:
             chunk = line.sock.recv(65536)
-        except BlockingIOError:
+        except WAITING:
             return
         if not chunk:
             self._silent(line, "connection closed")
@@ -259,6 +285,8 @@ class _Http:
             self._bodies.append(answer.body)
             if len(self._bodies) == self._answers:
                 return b"\0".join(self._bodies)
+            if not answer.keep:
+                raise ValueError(f"the connection ends after {len(self._bodies)} of {self._answers} answers")
             data, self._reader = self._reader.rest, self._next()
         return None
 

@@ -222,8 +222,10 @@ def test_commands_and_files_are_bounded(host, tmp_path):
     content = bytes(range(256)) * 6000
     host.write_file(path, content)
     assert host.read_file(path) == content
-    host.write_file(path, b"")
+    assert (tmp_path / "new" / "file").stat().st_mode & 0o777 == 0o644
+    host.write_file(path, b"", private=True)
     assert host.read_file(path) == b""
+    assert (tmp_path / "new" / "file").stat().st_mode & 0o777 == 0o600
     assert [entry.name for entry in (tmp_path / "new").iterdir()] == ["file"]
     with pytest.raises(ClusterError, match="read_file"):
         host.read_file(str(tmp_path / "absent"))

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dethrone.clusters.own.client import OwnClient, said, understand, words_for
-from dethrone.clusters.own.operations import Request
+from dethrone.clusters.own.client import OwnClient, understand, words_for
+from dethrone.clusters.own.requests import Request, said
 from dethrone.clusters.own.spec import OpTable
 from dethrone.harness.core.clock import SECOND
 from dethrone.harness.core.errors import ConfigError

@@ -236,7 +236,7 @@ def test_words_are_sent_with_their_lengths_in_bytes():
     ("old", "new", "error"),
     [
         ('protocol = "redis"', 'protocol = "reds"', "protocol"),
-        ('protocol = "redis"\n', "", "is no Redis command"),
+        ('protocol = "redis"\n', "", 'Redis commands need protocol = "redis"'),
         ('["GET", "{key}"]', '"GET /{key}"', "is no Redis command"),
         ('["GET", "{key}"]', "[]", "is no Redis command"),
         ('["GET", "{key}"]', '["GET", "{value}"]', "unknown word"),

@@ -75,7 +75,7 @@ class OneHost:
     def prepare(self, start, peers, *, dead_man_ns):
         pass
 
-    def write_file(self, path, content):
+    def write_file(self, path, content, *, private=False):
         pass
 
     def read_file(self, path, *, most=None):
