@@ -14,7 +14,17 @@ from typing import Any
 from dethrone.harness.core import registry
 from dethrone.harness.core.clock import Ns
 from dethrone.harness.core.duration import show_duration
-from dethrone.harness.core.interfaces import Described, No, Profiled, Remaking, Secretive, Upgradable, Versioned
+from dethrone.harness.core.interfaces import (
+    Described,
+    FaultTraits,
+    No,
+    Profiled,
+    Remaking,
+    Secretive,
+    Upgradable,
+    Versioned,
+    declarations,
+)
 from dethrone.harness.core.promise import Promise
 from dethrone.harness.core.secrets import hidden
 
@@ -90,9 +100,7 @@ def faults(system: Any, promise: Promise) -> str:
     if isinstance(system, Profiled):
         limits = {profile: system.profile_defaults(profile).time_limit_ns for profile in profiles}
         length += "".join(f"; {one}: {show_duration(ns)}" for one, ns in limits.items() if ns != default.time_limit_ns)
-    able = ["member"] if isinstance(system, Remaking) and not isinstance(system.changes_members(), No) else []
-    able += ["transfer"] if "transfer" in system.operations() else []
-    able += ["upgrade", "downgrade"] if isinstance(system, Upgradable) and len(system.versions()) > 1 else []
+    able = [kind for kind, traits in declarations().items() if can(system, traits)]
     parts = (
         f"{', '.join(drawn)} ({length})",
         _more("bears", (kind for kind in promise.tolerates if kind not in drawn)),
@@ -100,6 +108,15 @@ def faults(system: Any, promise: Promise) -> str:
         _more("can", (kind for kind in able if kind not in {*drawn, *promise.tolerates, *safe})),
     )
     return "; ".join(filter(None, parts))
+
+
+def can(system: Any, traits: FaultTraits) -> bool:
+    """Whether the system does itself what such a fault asks of it."""
+    if traits.removes:
+        return isinstance(system, Remaking) and not isinstance(system.changes_members(), No)
+    if "version" in traits.touches:
+        return isinstance(system, Upgradable) and len(system.versions()) > 1
+    return bool(traits.asks) and traits.asks in system.operations()
 
 
 def _more(words: str, kinds: Iterable[str]) -> str:
