@@ -17,14 +17,28 @@ from dethrone.clusters.own.requests import HEADER, TOKEN, check_requests
 from dethrone.clusters.own.spec import NodeTable, OpTable
 from dethrone.clusters.own.table import placed, read_table, split
 from dethrone.clusters.own.tls import check_tls
-from dethrone.clusters.own.words import PLACES, check_words
+from dethrone.clusters.own.words import PLACES, check_words, fill
 from dethrone.clusters.systems.membership import CHANGES
 from dethrone.harness.core.errors import ConfigError
 from dethrone.harness.core.registry import unknown_name
 
 PATTERNS = ("ok_pattern", "fail_pattern", "absent_pattern", "refused_pattern")
 SHARED = (
-    *("port", "protocol", "ok", "fail", "absent", "refused", "served_by", "headers", "auth", "tls", "at", *PATTERNS),
+    *(
+        "port",
+        "protocol",
+        "ok",
+        "fail",
+        "absent",
+        "refused",
+        "served_by",
+        "headers",
+        "auth",
+        "tls",
+        "at",
+        "wait",
+        *PATTERNS,
+    ),
     *sql_table.SHARED,
 )
 """Keys of ``[ops]`` that hold for all operations which do not say otherwise."""
@@ -132,8 +146,11 @@ def operations(
                 step = "write auth next to the operations"
                 raise ConfigError("one connection has one user", where=f"{where} {name}", next_step=step)
             _redis_op(op, name, names[name], protocol, where=f"{where} {name}")
+            replicas(op, knobs, where=f"{where} {name}")
         else:
             check_requests(op, name, names[name], where=f"{where} {name}")
+        if op.wait and not op.redis:
+            raise ConfigError("`wait` belongs to Redis commands", where=f"{where} {name}", next_step="remove it")
         out[name] = op
     if all(op.command is not None or op.sql for op in out.values()):
         return out, ""
@@ -171,6 +188,16 @@ def _of_client(raw: Mapping[str, Any], names: tuple[str, ...], *, where: str) ->
         if name not in names:
             raise placed(unknown_name("operation", str(name), names), f"{where} serves")
     return {name: OpTable(client=client) for name in serves}
+
+
+def replicas(op: OpTable, knobs: Mapping[str, str], *, where: str) -> int:
+    """How many replicas must confirm a change; 0: none. ConfigError: that is no number."""
+    check_words([str(op.wait)], tuple(knobs), where=f"{where} wait")
+    text = fill(str(op.wait), knobs)
+    if not text.isascii() or not text.isdecimal() or len(text) > 2:
+        step = 'write how many replicas must confirm a change, 0 to 99, or a knob: "{wait}"'
+        raise ConfigError(f"wait = {text!r} is no number of replicas", where=where, next_step=step)
+    return int(text)
 
 
 def _redis_op(op: OpTable, name: str, words: tuple[str, ...], protocol: object, *, where: str) -> None:

@@ -1,10 +1,12 @@
 """Client operations as Redis commands: one kept connection per node, one command per operation.
 
     put = ["SET", "{key}", "{value}"]
+    wait = 1        # and, after a change, WAIT until a replica has it
 
 Guarantees: a command is sent once; connecting, signing in, sending and the whole answer end by the deadline; a refusal
 that servers give before they carry out a command (``REFUSING``) is ``fail``, every other error of a change is ``info``,
-as are silence and a lost connection. Out of scope: following redirections, transactions, and commands that wait.
+as are silence, a lost connection, and too few replicas that confirm a change in time. Out of scope: following
+redirections, and transactions.
 """
 
 from __future__ import annotations
@@ -17,18 +19,22 @@ import time
 from collections.abc import Mapping, Sequence
 
 from dethrone.clusters.own.commands import single
+from dethrone.clusters.own.operations import replicas
 from dethrone.clusters.own.resp import BadAnswerError, ErrorReply, Reader, Reply, request
 from dethrone.clusters.own.spec import OpTable
 from dethrone.clusters.own.words import fill
 from dethrone.clusters.systems.kept_http import CONNECT_LIMIT_NS, reason
 from dethrone.clusters.systems.operations import unanswered, unsent
-from dethrone.harness.core.clock import SECOND, Ns
+from dethrone.harness.core.clock import MS, SECOND, Ns
 from dethrone.harness.core.interfaces import OpOutcome
 
 REFUSING = frozenset(
     {"READONLY", "NOREPLICAS", "MASTERDOWN", "LOADING", "MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN", "NOAUTH", "NOPERM"}
 )
 """Codes of errors after which nothing has happened, now or later."""
+WAIT_LIMIT_NS, ANSWER_NS = 1 * SECOND, 100 * MS
+"""How long replicas have to confirm a change, and what is left of the operation's time for the answer."""
+CONFIRMED = frozenset({"put", "add", "append", "cas"})
 SHOWN, TEXT_MAX = 120, 4096
 """Characters of an error that are kept, and that a pattern is searched in."""
 _READ_BYTES = 64 << 10
@@ -53,10 +59,17 @@ class RedisClient:
             return unsent(f"{node}: {reason(error)}")
         try:
             reply = self._exchange(node, sock, [fill(word, held) for word in op.redis], deadline)
+            outcome, count = understand(f, op, reply, node=node), replicas(op, words, where=f)
+            if not count or f not in CONFIRMED or outcome.status != "ok" or outcome.value is False:
+                return outcome
+            limit_ms = max(1, min(deadline - time.monotonic_ns() - ANSWER_NS, WAIT_LIMIT_NS) // MS)
+            having = self._exchange(node, sock, ["WAIT", str(count), str(limit_ms)], deadline)
         except (OSError, BadAnswerError) as error:
             self._drop(node)
             return unanswered(f, f"{node}: {reason(error)}", node=node)
-        return understand(f, op, reply, node=node)
+        if isinstance(having, int) and having >= count:
+            return outcome
+        return unanswered(f, f"confirmed by {having!r:.{SHOWN}} of {count} replicas", node=node)
 
     def close(self) -> None:
         """Drop all connections."""

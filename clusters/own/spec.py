@@ -152,10 +152,11 @@ class OpTable(Table, frozen=True, kw_only=True):
     say what the register held. ``command``: the same words and those of its node, run at the client, or ``at`` the
     node's host; its ``…_pattern`` are regular expressions that its output must match to mean what they are called; of
     ``ok_pattern`` the group ``value`` is the result. ``redis``: the words of a Redis command; ``fail_pattern`` is then
-    of an error's text. ``client``: the class of the user's own whose method of the operation's name is called.
-    ``sql``: statements, carried out in one transaction over a connection that ``driver`` makes with ``connect``; of a
-    cas ``create``: those where the register is to hold nothing; ``check``: what reads it if no row was changed.
-    ``guard``: a statement that must give true before the commit. ``fail_codes``: of errors that certainly refuse.
+    of an error's text, and ``wait`` is how many replicas must confirm a change, a number or a knob in braces.
+    ``client``: the class of the user's own whose method of the operation's name is called. ``sql``: statements, carried
+    out in one transaction over a connection that ``driver`` makes with ``connect``; of a cas ``create``: those where
+    the register is to hold nothing; ``check``: what reads it if no row was changed. ``guard``: a statement that must
+    give true before the commit. ``fail_codes``: of errors that certainly refuse.
 
     ``ok``: answers that mean done; ``fail``: certainly not done, ever; ``absent``: there is nothing at that key;
     ``refused``: of a cas, the register held something else. Every other answer is doubt. ``value``: where the answer
@@ -167,6 +168,7 @@ class OpTable(Table, frozen=True, kw_only=True):
     held: str | None = None
     command: Words | None = None
     redis: tuple[str, ...] = ()
+    wait: int | str = 0
     client: str = ""
     sql: tuple[str, ...] = ()
     create: tuple[str, ...] = ()

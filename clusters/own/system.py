@@ -27,6 +27,7 @@ from dethrone.clusters.own.errands import errand_files, with_errands
 from dethrone.clusters.own.headers import Carrying, check_values
 from dethrone.clusters.own.moments import doubts
 from dethrone.clusters.own.node_words import ids_of, member_words, places_of, words_of
+from dethrone.clusters.own.operations import replicas
 from dethrone.clusters.own.parse import memory_bytes, parse
 from dethrone.clusters.own.promise import check_faults, exempt, is_durable, observable, promise_of, told_events
 from dethrone.clusters.own.requests import sequences
@@ -106,6 +107,8 @@ class OwnSystem:
         told = self._description
         asking: tuple[Carrying, ...] = (told.probe, *told.ops.values(), *told.membership.all.values())
         check_values(asking, chosen, where=f"the knobs of {self.name}")
+        for name, op in told.ops.items():
+            replicas(op, chosen, where=f"{told.path}: [ops] {name}")
         is_durable(self._description, chosen)
         return chosen
 

@@ -101,6 +101,7 @@ worth knowing, are excused."""
 SETTINGS = (
     Setting("redis-sentinel"),
     Setting("redis-sentinel", "min-replicas", ("--set", "min_replicas=1")),
+    Setting("redis-sentinel", "wait", ("--set", "wait=1")),
     Setting("nats"),
     Setting("nats", "always", ("--set", "sync=always")),
     Setting("nats-2.12.1"),

@@ -15,7 +15,7 @@ from dethrone.clusters.own.resp import BadAnswerError, ErrorReply, Reader, reque
 from dethrone.clusters.own.spec import OpTable
 from dethrone.harness.core.clock import MS, SECOND
 from dethrone.harness.core.errors import ConfigError
-from tests.clusters.own.described import described
+from tests.clusters.own.described import described, system
 from tests.clusters.own.test_commands import HTTP
 from tests.clusters.systems.specs import at_loopback
 
@@ -27,8 +27,9 @@ read = ["LRANGE", "{key}", "0", "-1"]
 append = ["RPUSH", "{key}", "{value}"]
 auth = { user = "", password = "{password}" }
 fail_pattern = "^NOLEADER"
+wait = "{replicas}"
 """
-KNOBS = ("[promise]", '[knobs]\npassword = ""\n[promise]')
+KNOBS = ("[promise]", '[knobs]\npassword = ""\nreplicas = 0\n[promise]')
 ERRORS = {"replica": b"-READONLY You can't write", "odd": b"-ERR what", "none": b"-NOLEADER", "nonsense": b"?"}
 
 
@@ -63,6 +64,8 @@ class Store(socketserver.StreamRequestHandler):
             return ERRORS[key]
         if key == "twice":
             return b"+OK\r\n+OK"
+        if verb == "WAIT":
+            return b":%d" % self.server.replicas
         if verb == "SET":
             kept[key] = rest[0]
             return b"+OK"
@@ -79,6 +82,7 @@ class Store(socketserver.StreamRequestHandler):
 def server():
     made = socketserver.ThreadingTCPServer(("127.0.0.1", 0), Store)
     made.seen, made.kept, made.released, made.daemon_threads = [], {}, threading.Event(), True
+    made.replicas = 1
     thread = threading.Thread(target=made.serve_forever, daemon=True)
     thread.start()
     yield made
@@ -88,9 +92,9 @@ def server():
     thread.join(timeout=5)
 
 
-def client_of(server, signed="s3cret"):
+def client_of(server, signed="s3cret", **knobs):
     ops = described((HTTP, OPS), KNOBS).ops
-    words = {"n1": {"password": signed}}
+    words = {"n1": {"password": signed, "replicas": "0", **knobs}}
     return OwnClient({"n1": at_loopback()}, ops, port=server.server_address[1], words=words)
 
 
@@ -133,6 +137,34 @@ def test_refusals_are_certain_and_other_errors_and_lost_connections_are_doubt(cl
     assert ask(client, "put", [key, 1]) == (status, None)
     assert ask(client, "put", ["k", 1]) == ("ok", None)
     assert [command[1] for command in server.seen if command[0] == "SET"] == [key, "k"]
+
+
+@pytest.mark.parametrize(("wanted", "status"), [("1", "ok"), ("2", "info")])
+def test_a_change_counts_once_enough_replicas_confirm_it_and_is_doubt_until_then(server, wanted, status):
+    client = client_of(server, replicas=wanted)
+    assert ask(client, "put", ["k", 1]) == (status, None)
+    assert ask(client, "append", ["l", 1]) == (status, None)
+    assert ask(client, "get", "k") == ("ok", 1)
+    assert ask(client, "put", ["replica", 1]) == ("fail", None)
+    client.close()
+    waited = [command[1:] for command in server.seen if command[0] == "WAIT"]
+    assert waited == [[wanted, "1000"]] * 2
+
+
+@pytest.mark.parametrize("wait", ['"{replica}"', '"some"', "-1"])
+def test_what_is_no_number_of_replicas_is_refused(wait):
+    with pytest.raises(ConfigError, match="replica"):
+        described((HTTP, OPS.replace('wait = "{replicas}"', f"wait = {wait}")), KNOBS)
+
+
+def test_only_redis_has_replicas_that_confirm():
+    with pytest.raises(ConfigError, match="belongs to Redis commands"):
+        described(("[ops]\n", "[ops]\nwait = 1\n"))
+
+
+def test_replicas_that_a_setting_asks_for_must_be_a_number():
+    with pytest.raises(ConfigError, match="'two' is no number of replicas"):
+        system((HTTP, OPS), KNOBS).knobs({"replicas": "two"}, profile=None, variant=None)
 
 
 def test_silence_ends_with_the_time_of_the_operation_and_is_doubt(client):
