@@ -56,7 +56,7 @@ PACES: Mapping[str, Pace] = {
     "kazoo-election": Pace(("log",), limit_s=120),
     "mysql": Pace(("log", "register"), limit_s=240, at_once=2),
     "opensearch": Pace(("register", "set"), limit_s=150, at_once=2),
-    "patroni": Pace(("log", "register"), limit_s=240, at_once=2),
+    "patroni": Pace(("log", "register"), limit_s=240, at_once=3),
 }
 """By system; another release of it goes at the same pace."""
 
