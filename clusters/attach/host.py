@@ -297,7 +297,7 @@ class AttachedHost:
             if want.down:
                 if found["Running"]:
                     self._end(want.down, paused=bool(found["Paused"]))
-                if self._inspect()["Running"] and want.down == "SIGTERM":  # as supervisors do
+                if want.down == "SIGTERM" and self._inspect()["Running"]:  # as supervisors do
                     self._end("SIGKILL", paused=False)
                     detail["SIGTERM"] = {"killed": True, "limit_s": TERM_LIMIT_S}
                 detail["process"] = {"running": bool(self._inspect()["Running"])}

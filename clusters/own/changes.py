@@ -17,7 +17,7 @@ from dethrone.clusters.own.headers import carried, over
 from dethrone.clusters.own.operations import MEMBERSHIP, TARGET, operations
 from dethrone.clusters.own.requests import requests_of, said
 from dethrone.clusters.own.spec import Description, Membership, NodeTable
-from dethrone.clusters.own.table import split
+from dethrone.clusters.own.table import check_regex, split
 from dethrone.clusters.own.tls import host_files, on_host
 from dethrone.clusters.own.voting import KEYS, voting
 from dethrone.clusters.own.words import check_words, fill, fill_with
@@ -43,10 +43,7 @@ def membership(raw: Mapping[str, Any], node: NodeTable, knobs: Mapping[str, str]
             step = "write METHOD /path, or a command"
             raise ConfigError(f"{name} is by one request or a command", where=f"{where} {name}", next_step=step)
     check_words([member], TARGET, where=f"{where} member")
-    try:
-        re.compile(fill_with(member, dict.fromkeys(TARGET, ""), str))
-    except re.error as error:
-        raise ConfigError(f"member is no regular expression: {error}", where=where) from error
+    check_regex(fill_with(member, dict.fromkeys(TARGET, ""), str), "member", where=where)
     transfers = {name: op for name, op in asked.items() if name not in CHANGES}
     votes = voting(raw, knobs, where=where)
     return Membership(asked=transfers, port=port, changes=changes, member=member, fresh=fresh, voting=votes)

@@ -15,7 +15,7 @@ from dethrone.clusters.own import sql_table
 from dethrone.clusters.own.headers import check_carried
 from dethrone.clusters.own.requests import HEADER, TOKEN, check_requests
 from dethrone.clusters.own.spec import NodeTable, OpTable
-from dethrone.clusters.own.table import placed, read_table, split
+from dethrone.clusters.own.table import check_regex, placed, read_table, split
 from dethrone.clusters.own.tls import check_tls
 from dethrone.clusters.own.words import PLACES, check_words, fill
 from dethrone.clusters.systems.membership import CHANGES
@@ -210,10 +210,7 @@ def _redis_op(op: OpTable, name: str, words: tuple[str, ...], protocol: object, 
         step = 'write the words of one command, without headers: ["SET", "{key}", "{value}"]'
         raise ConfigError(f"{name} is no Redis command", where=where, cause=cause, next_step=step)
     check_words(op.redis, words, where=where)
-    try:
-        re.compile(op.fail_pattern or "")
-    except re.error as error:
-        raise ConfigError(f"fail_pattern is no regular expression: {error}", where=where) from error
+    check_regex(op.fail_pattern or "", "fail_pattern", where=where)
 
 
 def _command_op(op: OpTable, known: tuple[str, ...], node: NodeTable, *, silent: bool, where: str) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 
 from dethrone.clusters.own.headers import NODE, check_hidden
 from dethrone.clusters.own.spec import NodeTable, OpTable
+from dethrone.clusters.own.table import check_regex
 from dethrone.clusters.own.words import check_words, fill, words_in
 from dethrone.clusters.systems.kept_http import CONNECT_LIMIT_NS
 from dethrone.harness.core.clock import SECOND
@@ -96,10 +97,7 @@ def check_sql(
         if not _CODE.fullmatch(str(code)):
             step = 'write SQLSTATEs or numbers: fail_codes = [1290, "25006"]'
             raise ConfigError(f"{code!r} is no code of an error", where=f"{where} fail_codes", next_step=step)
-    try:
-        re.compile(op.fail_pattern or "")
-    except re.error as error:
-        raise ConfigError(f"fail_pattern is no regular expression: {error}", where=where) from error
+    check_regex(op.fail_pattern or "", "fail_pattern", where=where)
     _check_connect(op.connect, node, knobs, where=f"{where} connect")
 
 

@@ -6,6 +6,7 @@ key, the nearest one. Out of scope: what the keys mean together.
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Collection, Mapping
 from typing import Any, TypeVar
@@ -64,3 +65,11 @@ def duration(text: str, *, where: str) -> Ns:
         return parse_duration(text)
     except ConfigError as error:
         raise ConfigError(error.what, where=where, cause=error.cause, next_step=error.next_step) from error
+
+
+def check_regex(text: str, key: str, *, where: str) -> None:
+    """Raise ConfigError for a ``key`` that is no regular expression."""
+    try:
+        re.compile(text)
+    except re.error as error:
+        raise ConfigError(f"{key} is no regular expression: {error}", where=where) from error
