@@ -38,6 +38,9 @@ NODES = 3
 FAULTS_MIN: Mapping[str, int] = {"kill": 30, "isolation": 10, "pause": 10}
 """Faults on the leader, at least; a run of a fast system has more."""
 
+SPARE = 4
+"""Faults of a run beyond those: some hit no leader, or one in whose outage none was owed."""
+
 RUNS_MAX = 6
 WRITES = 5
 """Writes that survivors acknowledged; then the fault ends. More than can have been under way when it began."""
@@ -57,8 +60,8 @@ STAGES = {"noticed": "noticed_ns", "elected": "elect_ns", "first write": "write_
 
 class Subject(NamedTuple):
     """A system, and how fast faults may follow each other. ``awaited_s``: how long an outage is waited for at most;
-    ``quiet_s``: after a heal, once all are in step; ``limit_s``: a run takes twice that at most; ``faults``: of it;
-    ``clients``: fewer where each is a process of its own."""
+    ``quiet_s``: after a heal, once all are in step; ``limit_s``: a run takes twice that at most; ``faults``: of it, at
+    most; ``clients``: fewer where each is a process of its own."""
 
     system: str
     faults: int
@@ -101,7 +104,8 @@ def schedule(subject: Subject, fault: str) -> dict[str, Any]:
     awaited = f"{subject.awaited_s}s"
     until = {"event": "write-acked", "by": "spared-by:lost", "count": WRITES, "within": awaited}
     one = {"name": "lost", "victims": "leader", "hold": awaited, "until": until, **FAULTS[fault]}
-    return {"health_bound": "30s", "step": [{"gap": f"{subject.quiet_s}s", "fault": [one]}] * subject.faults}
+    count = min(subject.faults, FAULTS_MIN[fault] + SPARE)
+    return {"health_bound": "30s", "step": [{"gap": f"{subject.quiet_s}s", "fault": [one]}] * count}
 
 
 def run(subject: Subject, fault: str, number: int, *, until: Until) -> dict[str, Any]:

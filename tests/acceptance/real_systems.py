@@ -98,11 +98,11 @@ def operations(run: Path) -> int:
     return sum(event.status != "info" for event in read_history(history_at(run)).of(Return))
 
 
-def quiet(cluster: Cluster, *pace: str) -> Item:
+def quiet(cluster: Cluster) -> Item:
     """Five minutes without faults."""
 
     def item(until: Until) -> tuple[bool, str]:
-        words = ("--workload", cluster.workloads[0], *QUIET, *pace)
+        words = ("--workload", cluster.workloads[0], *QUIET)
         result = cluster.run(f"{cluster.name}-quiet", 1, *words, until=until)
         return passed(result), f"{QUIET_S} s without faults: {told(result)}"
 

@@ -41,16 +41,12 @@ def row(*results):
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_schedule_hits_one_leader_a_step_and_ends_once_the_others_serve(subject, fault):
     told = parse_schedule(failovers.schedule(subject, fault), where="here")
-    assert len(told.steps) == subject.faults
+    assert FAULTS_MIN[fault] < len(told.steps) * failovers.RUNS_MAX
+    assert len(told.steps) <= subject.faults
     (one,) = told.steps[-1].faults
     assert (one.kind, one.victims) == (FAULTS[fault]["kind"], "leader")
     assert one.until is not None
     assert (one.until.by, one.until.within_ns) == ("spared-by:lost", one.hold_ns)
-
-
-@pytest.mark.parametrize("subject", SUBJECTS, ids=lambda subject: subject.system)
-def test_there_are_enough_runs_for_the_faults_that_are_wanted(subject):
-    assert subject.faults * failovers.RUNS_MAX > max(FAULTS_MIN.values())
 
 
 def test_runs_are_added_up_and_outages_without_a_leader_owed_stand_apart():
