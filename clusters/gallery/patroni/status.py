@@ -1,6 +1,7 @@
 """What a node with PostgreSQL and Patroni is: one line of JSON for each line of input.
 
     python3 status.py NAME ADDRESS REST_PORT ETCD_PORT TRACE_FILE
+    python3 status.py settled ADDRESS REST_PORT SYNCHRONOUS    exits with 0 once a standby may take over
 
 Patroni's REST API (``/health``) asks the server for role and timeline in one query, and of a primary both come out of
 one number, so they belong together; at a standby the timeline is one that Patroni keeps. Who holds the lease, the etcd
@@ -56,6 +57,16 @@ def status(name: str, address: str, rest: int, etcd: int, *, last: int) -> dict[
         return found
 
 
+def settled(address: str, rest: str, synchronous: str) -> int:
+    """0: there is a primary, and a synchronous standby if only such a one may follow it; 1: not yet."""
+    try:
+        roles = {member["role"] for member in asked(address, int(rest), "/cluster")["members"]}
+    except (OSError, http.client.HTTPException, ValueError, LookupError) as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    return int(not roles >= {"leader", "sync_standby" if synchronous == "true" else "replica"})
+
+
 def main(name: str, address: str, rest: str, etcd: str, trace: str) -> None:
     """Answer until the input ends."""
     led = last = 0
@@ -74,4 +85,6 @@ def main(name: str, address: str, rest: str, etcd: str, trace: str) -> None:
 
 
 if __name__ == "__main__":
+    if sys.argv[1] == "settled":
+        sys.exit(settled(*sys.argv[2:]))
     main(*sys.argv[1:])

@@ -56,6 +56,22 @@ def test_a_primary_that_stops_leads_no_more_and_has_the_timeline_that_it_had(say
         status.status("n1", "", 0, 0, last=0)
 
 
+@pytest.mark.parametrize(
+    ("roles", "synchronous", "code"),
+    [
+        (["leader", "replica"], "false", 0),
+        (["leader", "replica"], "true", 1),
+        (["leader", "sync_standby", "replica"], "true", 0),
+        (["replica", "replica"], "false", 1),
+        (["leader"], "false", 1),
+    ],
+)
+def test_a_cluster_is_settled_once_a_standby_may_follow_the_primary(says, roles, synchronous, code):
+    assert status.settled("", "0", synchronous) == 1
+    says["/cluster"] = {"members": [{"name": "n1", "role": role} for role in roles]}
+    assert status.settled("", "0", synchronous) == code
+
+
 # --- clients ------------------------------------------------------------------------------------------------------
 
 
