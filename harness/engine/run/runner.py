@@ -65,6 +65,7 @@ from dethrone.harness.engine.run.live_world import LiveWorld, news_into
 from dethrone.harness.engine.run.measurement import calibrate
 from dethrone.harness.engine.run.options import RunOptions
 from dethrone.harness.engine.run.planning import Draft, draft, needs_of, with_plan
+from dethrone.harness.engine.run.thread_priority import ThreadPriority, threads_first
 from dethrone.harness.engine.run.unable import refuse_unable
 from dethrone.harness.engine.run.virtual_run import VirtualRun
 
@@ -196,7 +197,8 @@ class _Run(Course):
         """Direct, judge, collect: nothing that the nodes wrote can keep the verdict from being written."""
         try:
             try:
-                self._direct(director, world, ledger)
+                with threads_first() as priority:
+                    self._direct(director, world, ledger, priority)
             finally:
                 world.close()
                 self.directed(director)
@@ -258,7 +260,7 @@ class _Run(Course):
                 if any(node in trouble.split() or f"{node}," in trouble for trouble in self.trouble):
                     self.trouble.append(f"the end of {node}'s log:\n{log_tail(self.run_dir, node) or '(no log)'}")
 
-    def _direct(self, director: Director, world: LiveWorld, ledger: Ledger) -> None:
+    def _direct(self, director: Director, world: LiveWorld, ledger: Ledger, priority: ThreadPriority) -> None:
         writer = HistoryWriter(self.run_dir / store.HISTORY)
         shown: Ns = 0
         looked: Ns = 0
@@ -279,6 +281,7 @@ class _Run(Course):
                 if now - shown > LIVE_EVERY_NS:
                     shown = now
                     self.listener.live(director.live(now))
+                    priority.look()
                 happenings = world.wait(director.wake_at(now))
                 if not full and now - looked > SPACE_EVERY_NS:
                     looked, full = now, too_full(self.run_dir)
