@@ -58,6 +58,12 @@ def test_runs_are_added_up_and_outages_without_a_leader_owed_stand_apart():
     assert told.loads == [2, 9]
 
 
+def test_where_no_leader_is_promised_under_a_fault_all_its_outages_count():
+    told = row(result((10, 20, 30), (11, 21, 31), not_owed=[0, 1]), result((12, 22, 32), not_owed=[0]))
+    assert (told.hits, told.excused) == (3, 0)
+    assert "| not promised |" in line(told)
+
+
 def test_quantiles_are_those_of_the_times_where_nothing_is_cut_off():
     found = spread([(n * SECOND, False) for n in range(1, 101)])
     assert [one // SECOND for one in found[:4]] == [50, 5, 95, 100]
