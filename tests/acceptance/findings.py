@@ -77,6 +77,14 @@ KNOWN = (
         ),
         ("crash",),
     ),
+    Known(
+        "kazoo-busy",
+        (
+            *("kazoo-election", *_TRIO, "--schedule", "tests/live/leader_cut_off.toml"),
+            *("--time-limit", "120s", "--concurrency", "100"),
+        ),
+        ("step-down-without-quorum",),
+    ),
     Known("nats-power", ("nats", *_POWER), ("acknowledged-survives",), excused=True),
 )
 

@@ -125,7 +125,7 @@ SETTINGS = (
     Setting("patroni"),
     Setting("patroni", "synchronous", ("--set", "synchronous=true")),
     Setting("patroni", "strict", ("--set", "synchronous=true", "--set", "strict=true")),
-    Setting("kazoo-election", "busy", ("--concurrency", "100"), runs=40),
+    Setting("kazoo-election", "busy", ("--concurrency", "100")),
     *(Setting(system, "more-faults", ("--faults", f"partition,{kinds}")) for system, kinds in MORE_FAULTS.items()),
 )
 
