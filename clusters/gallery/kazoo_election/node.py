@@ -43,7 +43,7 @@ class Candidate:
         self._held: dict[str, list[object]] = {}
         self._client = KazooClient(servers, timeout=timeout_s)
         self._client.add_listener(self._changed)
-        self._client.start(timeout=60)
+        self._client.start(timeout=None)  # a node that comes back while it is cut off waits
         self._election = self._client.Election(ELECTION, name)
         for work in (self._contend, self._look):
             threading.Thread(target=work, daemon=True).start()
