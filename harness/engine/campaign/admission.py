@@ -1,9 +1,9 @@
 """How many runs may go side by side on real hosts, and which is next. Pure.
 
-Guarantees: a run that noise spoiled halves how many are admitted, a noisy one admits one fewer, quiet runs admit one
-more, up to what was asked for; what must be alone
-(a repeat of a run that noise spoiled, hosts that belong to the user) begins when nothing else runs, and nothing begins
-next to it. Out of scope: starting runs, and whether one is repeated (``live_seeds``).
+Guarantees: a run that noise spoiled halves how many are admitted, a noisy one admits one fewer, but runs that were
+under way together do so only once; quiet runs admit one more, up to what was asked for; what must be alone (a repeat of
+a run that noise spoiled, hosts that belong to the user) begins when nothing else runs, and nothing begins next to it.
+Out of scope: starting runs, and whether one is repeated (``live_seeds``).
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ class Admission(Generic[T]):
         """Each run under way → the most that were under way at any moment of it, itself included."""
         self._most = most
         self._quiet = 0
+        self._counted: set[T] = set()
+        """Those under way when it was narrowed last, of whose noise that has taken account."""
         self._due = deque(due)
         self._alone = alone
         self._again: deque[T] = deque()
@@ -59,7 +61,12 @@ class Admission(Generic[T]):
         self._exclusive = False
         before = self.width
         if by_noise or noise_percent > NOISE_PERCENT_MAX:
-            self.width, self._quiet = max(1, before // 2 if by_noise else before - 1), 0
+            self._quiet = 0
+            if one in self._counted:
+                self._counted.discard(one)
+            else:
+                self.width = max(1, before // 2 if by_noise else before - 1)
+                self._counted = set(self.running)
             return self.width < before
         self._quiet += 1
         if self._quiet >= QUIET_RUNS * self.width:

@@ -119,6 +119,16 @@ def test_noise_lowers_how_many_run_at_once_and_quiet_runs_raise_it_again(noisy, 
     assert admission.width == 6
 
 
+def test_runs_that_one_disturbance_spoiled_together_lower_it_once():
+    admission = Admission("abcdefgh", most=4)
+    assert [admission.next() for _ in "abcd"] == list("abcd")
+    lowered = [admission.ended(one, by_noise=True, noise_percent=90) for one in "abcd"]
+    assert (lowered, admission.width) == ([True, False, False, False], 2)
+    assert [admission.next() for _ in "efg"] == ["e", "f", None]
+    assert admission.ended("e", by_noise=True, noise_percent=90)
+    assert admission.width == 1
+
+
 def test_what_must_be_alone_begins_beside_nothing_and_nothing_begins_beside_it():
     admission = Admission("aBc", most=3, alone=str.isupper)
     assert (admission.next(), admission.next()) == ("a", None)
