@@ -59,12 +59,12 @@ class Admission(Generic[T]):
         """A run ended. True: it was so noisy that fewer run at once from now on."""
         del self.running[one]
         self._exclusive = False
+        counted = one in self._counted
+        self._counted.discard(one)
         before = self.width
         if by_noise or noise_percent > NOISE_PERCENT_MAX:
             self._quiet = 0
-            if one in self._counted:
-                self._counted.discard(one)
-            else:
+            if not counted:
                 self.width = max(1, before // 2 if by_noise else before - 1)
                 self._counted = set(self.running)
             return self.width < before
