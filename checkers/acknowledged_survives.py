@@ -22,6 +22,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from dethrone.checkers.base import Base, finding, writes_expected
@@ -78,6 +79,15 @@ class AcknowledgedSurvives(Base):
     channels = ("ops",)
     views = (client_ops, columns)
 
+    def revealed(self, history: History, promise: Promise, plan: Plan) -> Verdict | None:
+        """How many appends that were acknowledged are missing at the end, where that may be."""
+        verdict, na = self.examine(history, promise, plan), self.not_owed(promise)
+        if na is None or not history.complete or not verdict.evidence.get("judged"):
+            return None
+        lost, judged = verdict.metrics["lost"], verdict.evidence["judged"]
+        reason = f"{na.reason}; here {lost:,} of {judged:,} appends are missing at the end"
+        return msgspec.structs.replace(na, reason=reason, metrics={"lost": lost, "of": judged})
+
     def examine(self, history: History, promise: Promise, plan: Plan) -> Verdict:
         """The verdict."""
         tally: Counter[str] = Counter()
@@ -103,7 +113,7 @@ class AcknowledgedSurvives(Base):
                 name: tally[name]
                 for name in ("appends_acknowledged", "appends_unknown", "reads", "final_reads", "keys")
             },
-            metrics={name: tally[name] for name in ("stale_reads", "order_disagreements")},
+            metrics={name: tally[name] for name in ("lost", "stale_reads", "order_disagreements")},
             doubts=doubts,
         )
 
@@ -111,6 +121,7 @@ class AcknowledgedSurvives(Base):
 def _examined(history: History, promise: Promise, name: str, key: _Key, tally: Counter[str]) -> list[Finding]:
     """The findings of one key, which is counted."""
     findings, judged = _lost(history, promise, name, key)
+    lost = sum(one.data["lost_count"] for one in findings)
     findings += _foreign(history, promise, name, key)
     old, mixed = _stale(key), _disagree(key)
     if promise.linearizable_reads:
@@ -119,6 +130,7 @@ def _examined(history: History, promise: Promise, name: str, key: _Key, tally: C
     statuses = Counter(one.status for one in key.appends.values())
     tally.update(
         judged=judged,
+        lost=lost,
         appends=len(key.appends),
         appends_acknowledged=statuses["ok"],
         appends_unknown=statuses[""] + statuses["info"],

@@ -18,16 +18,14 @@ Out of scope: any bound; percentiles are of the uncensored values only and say s
 from __future__ import annotations
 
 import bisect
-from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar
-
-import numpy as np
+from typing import Any, TypeVar
 
 from dethrone.checkers.base import Base, votes_needed
 from dethrone.checkers.coverage import shown_by
 from dethrone.checkers.cut_effects import cut_effects, write_times
 from dethrone.checkers.excuses import excuses
+from dethrone.checkers.exposure import exposure
 from dethrone.checkers.facts import answers, elections, groups, leaders_polled, leading
 from dethrone.checkers.graph import Timeline, end_of_run, timeline
 from dethrone.checkers.kept_leaders import leadership_under_faults
@@ -39,7 +37,6 @@ from dethrone.checkers.traced_terms import traced_terms
 from dethrone.checkers.traces import named
 from dethrone.harness.core.client_ops import client_ops
 from dethrone.harness.core.clock import Ns
-from dethrone.harness.core.columns import Ints
 from dethrone.harness.core.events import FaultEvent
 from dethrone.harness.core.history import History, per_history
 from dethrone.harness.core.interfaces import declared
@@ -49,17 +46,6 @@ from dethrone.harness.core.verdict import Verdict
 from dethrone.harness.core.views import columns
 
 Row = TypeVar("Row", bound=tuple[Any, ...])
-Claim = tuple[int, int]
-"""A node (its code) and the term that it claims to lead."""
-
-
-class Stretches(NamedTuple):
-    """Moments at which something began to hold, in order, and those at which each of them ended."""
-
-    begins: Ints
-    ends: Ints
-
-
 ROUNDS = frozenset({"election_started", "campaign"})
 """Core notes of an election proper: each term in which a node stood is one round."""
 
@@ -139,60 +125,6 @@ def figures(history: History, plan: Plan) -> dict[str, Any]:
         "recoveries": recoveries(history),
         **({"cuts": effects} if (effects := cut_effects(history, plan)) else {}),
     }
-
-
-def exposure(history: History) -> Ns:
-    """How long two nodes certainly claimed at once to lead different terms (of one group)."""
-    return sum(_exposure(stretches) for stretches in _certain_leads(history).values())
-
-
-def _exposure(stretches: Mapping[Claim, Stretches]) -> Ns:
-    """The same in one group. Only what lies within windows in which such claims may meet is looked at one by one."""
-    windows: list[tuple[Ns, Ns]] = []
-    open_claims: list[Claim] = []
-    for claim in sorted(stretches, key=lambda one: int(stretches[one].begins[0])):
-        begins, ends = stretches[claim]
-        open_claims = [other for other in open_claims if stretches[other].ends[-1] > begins[0]]
-        windows += [
-            (int(begins[0]), int(min(ends[-1], stretches[other].ends[-1])))
-            for other in open_claims
-            if other[0] != claim[0] and other[1] != claim[1]
-        ]
-        open_claims.append(claim)
-    edges = set()
-    for claim, (begins, ends) in stretches.items():
-        for lo, hi in windows:
-            for at in np.flatnonzero((begins < hi) & (ends > lo)).tolist():
-                edges |= {(int(begins[at]), 1, claim), (int(ends[at]), -1, claim)}
-    total = since = 0
-    active: Counter[Claim] = Counter()
-    for t, step, claim in sorted(edges):
-        if len({node for node, _ in active}) > 1 and len({term for _, term in active}) > 1:
-            total += t - since
-        active[claim] += step
-        if not active[claim]:
-            del active[claim]
-        since = t
-    return total
-
-
-def _certain_leads(history: History) -> dict[int, dict[Claim, Stretches]]:
-    """Group → claim → when it certainly held: between two polls of one process that say so, next to each other."""
-    polls = columns(history).observed
-    found: dict[int, dict[Claim, Stretches]] = defaultdict(dict)
-    led = polls.leads
-    for group, node in sorted({*zip(polls.group[led].tolist(), polls.node[led].tolist(), strict=True)}):
-        mine = np.flatnonzero((polls.group == group) & (polls.node == node))
-        mine = mine[np.argsort(polls.hi[mine], kind="stable")]
-        one, two = mine[:-1], mine[1:]
-        certain = led[one] & led[two] & (polls.term[one] > 0) & (polls.lo[two] > polls.hi[one])
-        for name in ("incarnation", "term"):
-            certain &= getattr(polls, name)[one] == getattr(polls, name)[two]
-        one, two = one[certain], two[certain]
-        for term in np.unique(polls.term[one]).tolist():
-            of_term = polls.term[one] == term
-            found[group][node, term] = Stretches(polls.hi[one[of_term]], polls.lo[two[of_term]])
-    return found
 
 
 def _hits_leader(history: History, event: FaultEvent, line: Timeline, quorum: int) -> bool:

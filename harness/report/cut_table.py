@@ -16,8 +16,8 @@ from dethrone.harness.engine.campaign.row import CampaignRow
 from dethrone.harness.engine.run.judgement import Judgement
 
 Row = Mapping[str, Any]
-HEADERS = ("cut", "links", "leader", "then", "elections", "terms", "writes", "held")
-NUMBERS = (4, 5, 6, 7)
+HEADERS = ("cut", "links", "leader", "then", "elections", "terms", "writes", "longest without", "held")
+NUMBERS = (4, 5, 6, 7, 8)
 CAMPAIGN_HEADERS = ("cut", "in force", "leader kept", "replaced", "none", "elections", "terms", "writes")
 
 
@@ -28,7 +28,7 @@ def table(judgement: Judgement | None) -> list[list[str]]:
 
 def _cells(row: Row) -> list[str]:
     if row.get("outcome") == "skipped":
-        return [str(row.get("cut")), "", "", f"did not happen: {row.get('why')}", "", "", "", ""]
+        return [str(row.get("cut")), "", "", f"did not happen: {row.get('why')}", *[""] * 5]
     doubt = "" if row.get("outcome") == "installed" else " (unknown whether in force)"
     return [
         str(row.get("cut")),
@@ -38,7 +38,7 @@ def _cells(row: Row) -> list[str]:
         str(row.get("elections")),
         f"+{row.get('terms')}",
         str(row.get("writes")),
-        show_duration(int(row.get("held_ns", 0))),
+        *(show_duration(int(row[name])) if name in row else "" for name in ("silent_ns", "held_ns")),
     ]
 
 

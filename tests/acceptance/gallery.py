@@ -81,6 +81,23 @@ class Setting(NamedTuple):
         """What is kept of its campaign."""
         return KEPT / f"{self.system}-{self.name}"
 
+    @property
+    def cuts(self) -> bool:
+        """Whether its campaign is of every shape of a partition."""
+        return self.name.endswith(SHAPES)
+
+
+SHAPES = "shapes"
+SHAPES_RUNS = 8
+"""They play every shape once."""
+
+
+def shapes_of(system: str, name: str = "", *words: str) -> Setting:
+    """Every shape of a partition, under which lists are kept where the system has them, by clients enough that some are
+    free while others wait."""
+    chosen = ("--strategy", SHAPES, "--concurrency", "12", *words)
+    return Setting(system, f"{name}-{SHAPES}" if name else SHAPES, chosen, SHAPES_RUNS)
+
 
 MORE_FAULTS: Mapping[str, str] = {
     "redis-sentinel": "link,clock,transfer",
@@ -126,6 +143,9 @@ SETTINGS = (
     Setting("patroni", "synchronous", ("--set", "synchronous=true")),
     Setting("patroni", "strict", ("--set", "synchronous=true", "--set", "strict=true")),
     Setting("kazoo-election", "busy", ("--concurrency", "100")),
+    *(shapes_of(system) for system in PACES),
+    shapes_of("redis-sentinel", "min-replicas", "--set", "min_replicas=1"),
+    shapes_of("kazoo-election", "no-listener", "--set", "listens=false"),
     *(Setting(system, "more-faults", ("--faults", f"partition,{kinds}")) for system, kinds in MORE_FAULTS.items()),
 )
 
@@ -214,12 +234,19 @@ def line(row: Row) -> str:
 
 def kept_row(setting: Setting) -> Row | None:
     """What is kept of it; None: nothing yet."""
+    rows = kept_rows(setting)
+    return gathered(setting, rows, day=began(rows)) if rows else None
+
+
+def kept_rows(setting: Setting) -> list[dict[str, Any]]:
+    """The runs of its campaign so far."""
     file = setting.place / "rows.jsonl"
-    rows = [json.loads(text) for text in file.read_text(encoding="utf-8").splitlines()] if file.is_file() else []
-    if not rows:
-        return None
-    began = json.loads((Path(rows[-1]["run_dir"]) / "run.json").read_text(encoding="utf-8"))["started_at"]
-    return gathered(setting, rows, day=str(began)[:10])
+    return [json.loads(text) for text in file.read_text(encoding="utf-8").splitlines()] if file.is_file() else []
+
+
+def began(rows: Sequence[Mapping[str, Any]]) -> str:
+    """The day on which the last of these runs began."""
+    return str(json.loads((Path(rows[-1]["run_dir"]) / "run.json").read_text(encoding="utf-8"))["started_at"])[:10]
 
 
 # --- items ----------------------------------------------------------------------------------------------------------

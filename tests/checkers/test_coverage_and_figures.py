@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from dethrone.checkers.coverage import CHECKER, obligations, shown_by_faults
 from dethrone.checkers.excuses import Excuses, excuses
-from dethrone.checkers.failover import exposure, figures
+from dethrone.checkers.exposure import exposed_within, exposure, leaders_at_once
+from dethrone.checkers.failover import figures
 from dethrone.checkers.graph import timeline
 from dethrone.checkers.kept_leaders import leadership_under_faults
 from dethrone.harness.core.clock import MS
@@ -225,6 +226,8 @@ def test_an_outage_in_which_no_majority_is_left_owes_no_leader():
 def test_two_leaders_of_two_terms_at_once_are_measured():
     tale = Tale(3).up().poll("n1", 1, "n1").poll("n2", 2, "n2").wait(500).poll("n1", 1, "n1").poll("n2", 2, "n2")
     assert exposure(tale.end()) == 500 * MS
+    ((begin, end),) = leaders_at_once(tale.end())
+    assert exposed_within(tale.end(), begin + 100 * MS, end + 100 * MS) == 400 * MS
     tale = Tale(3).up().poll("n1", 1, "n1").wait(500).poll("n1", 1, "n1").poll("n2", 2, "n2")
     assert exposure(tale.end()) == 0
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from dethrone.checkers.acknowledged_survives import AcknowledgedSurvives
 from dethrone.checkers.linearizable import Linearizable
 from dethrone.checkers.list_append import ListAppend
 from dethrone.checkers.lock_holds import LockHolds
@@ -12,6 +13,7 @@ from dethrone.checkers.set_reads import SetReads
 from dethrone.harness.core.events import Invoke, Return
 from dethrone.harness.core.history import History
 from dethrone.harness.core.promise import NotPromised
+from dethrone.harness.engine.run.judge import judge
 from tests.checkers.histories import Tale, plan, promise
 
 
@@ -100,6 +102,34 @@ def test_where_acknowledged_writes_may_be_lost_nothing_that_rests_on_them_is_jud
     verdict = check(checker, tale, exempt=exempt)
     assert (verdict.outcome, "spread over groups" in verdict.reason) == ("n/a", True)
     assert check(LockHolds(), Tale().lock("acquire", "a", 1), exempt=exempt).outcome == "pass"
+
+
+def test_of_writes_that_may_be_lost_a_judgement_says_how_many_were():
+    exempt = {"acknowledged-survives": NotPromised(reason="replication is asynchronous")}
+    promised, checkers = promise(exempt=exempt), {"acknowledged-survives": AcknowledgedSurvives()}
+
+    def told(history):
+        return judge(history, plan(given=promised), checkers).verdicts[0]
+
+    tale = Tale().append(1).append(2).append(3).mark("final").read([3])
+    verdict = told(tale.end())
+    assert (verdict.outcome, verdict.findings, verdict.metrics) == ("n/a", (), {"lost": 2, "of": 3})
+    why = "not promised: replication is asynchronous"
+    assert verdict.reason == f"{why}; here 2 of 3 appends are missing at the end"
+    for silent in (Tale().append(1).end(), tale.torn(), Tale().end()):
+        assert (told(silent).reason, told(silent).metrics) == (why, {})
+
+
+def test_a_checker_that_crashes_over_what_is_not_promised_makes_nothing_unknown():
+    class Crashing(AcknowledgedSurvives):
+        def revealed(self, history, promise, plan):
+            raise ValueError("odd")
+
+    exempt = {"acknowledged-survives": NotPromised(reason="may be lost")}
+    made = plan(given=promise(exempt=exempt))
+    (verdict,) = judge(Tale().append(1).end(), made, {"acknowledged-survives": Crashing()}).verdicts
+    assert verdict.outcome == "n/a"
+    assert "the checker crashed: ValueError: odd" in verdict.reason
 
 
 def test_a_history_without_its_end_is_never_passed():

@@ -35,13 +35,18 @@ def test_a_campaign_shows_what_each_graph_did(rows):
     calm = next(one for one in by_cut.values() if one["leader"] not in one["links"])
     assert (cut_table.then(calm), calm["elections"], calm["terms"]) == ("kept", 0, 0)
     assert calm["writes"] > 20
+    assert (calm["majority"], calm["exposed_ns"]) == (True, 0)
+    assert calm["silent_ns"] < calm["held_ns"] / 10
     # without any link there is no leader any more, and almost nothing is written
     assert cut_table.then(by_cut["3:5"]) == "none"
     assert by_cut["3:5"]["writes"] < 10
+    assert not by_cut["3:5"]["majority"]
+    assert by_cut["3:5"]["silent_ns"] > by_cut["3:5"]["held_ns"] / 2
     # a leader that is cut off from both is replaced
     alone = next(one for one in by_cut.values() if one["links"].count("–") == 2 and one["elections"])
     assert alone["leader_after"] not in {"", alone["leader"]}
     assert alone["terms"] >= 1
+    assert alone["majority"]
 
 
 def test_the_row_of_a_seed_reads_back(rows):

@@ -24,7 +24,16 @@ from dethrone.harness.core.interfaces.backend import (
     ShapedHost,
     SkewedHost,
 )
-from dethrone.harness.core.interfaces.checker import Checker, Demanding, Incremental, Model, Searching, Unmet, Watcher
+from dethrone.harness.core.interfaces.checker import (
+    Checker,
+    Demanding,
+    Incremental,
+    Model,
+    Revealing,
+    Searching,
+    Unmet,
+    Watcher,
+)
 from dethrone.harness.core.interfaces.described import Described, Needed
 from dethrone.harness.core.interfaces.faults import FaultTraits, Shown, Who, declarations, declared, traits_of
 from dethrone.harness.core.interfaces.nemesis import (
@@ -141,6 +150,7 @@ __all__ = [
     "Remaking",
     "Requesting",
     "Rerunnable",
+    "Revealing",
     "RunDefaults",
     "Scalable",
     "Searching",

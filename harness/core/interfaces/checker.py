@@ -65,6 +65,14 @@ class Searching(Protocol):
         """The same with this limit."""
 
 
+@runtime_checkable
+class Revealing(Protocol):
+    """A checker of something that may be no promise and surprises users all the same: it says what happened to it."""
+
+    def revealed(self, history: History, promise: Promise, plan: Plan) -> Verdict | None:
+        """``n/a`` with figures, of a property that is not promised; None: there is nothing to say."""
+
+
 class Model(Protocol):
     """What clients may see of one kind of object (a register, a set, a log): judges operations of any origin.
 

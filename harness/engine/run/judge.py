@@ -17,7 +17,7 @@ from dethrone.harness.core.errors import HistoryError
 from dethrone.harness.core.events import Trouble
 from dethrone.harness.core.history import History, Told
 from dethrone.harness.core.history_files import history_at, read_history, run_of
-from dethrone.harness.core.interfaces import Checker, Incremental, Searching, Watcher
+from dethrone.harness.core.interfaces import Checker, Incremental, Revealing, Searching, Watcher
 from dethrone.harness.core.known_findings import Known, why_known
 from dethrone.harness.core.plan import Plan
 from dethrone.harness.core.signature import signature_of
@@ -156,22 +156,21 @@ def _acknowledged(verdict: Verdict, known: Sequence[Known], *, system: str, day:
 
 def _judge_one(name: str, checker: Checker, history: History, plan: Plan) -> Verdict:
     exempt = exempted(plan.promise, name=name, version=checker.version, kind=checker.kind)
-    if exempt is not None:
-        return exempt
     try:
+        if exempt is not None:
+            if isinstance(checker, Revealing) and plan.promise.exempt[name].kind == "not promised":
+                return checker.revealed(history, plan.promise, plan) or exempt
+            return exempt
         return checker.check(history, plan.promise, plan)
     except Exception as error:  # noqa: BLE001 - a checker that dies is unknown, never pass and never the end of the others
         at = error.__traceback__
         while at is not None and at.tb_next is not None:
             at = at.tb_next
         where = f" at {Path(at.tb_frame.f_code.co_filename).name}:{at.tb_lineno}" if at is not None else ""
-        return Verdict(
-            checker=name,
-            version=checker.version,
-            kind=checker.kind,
-            outcome="unknown",
-            reason=f"the checker crashed: {type(error).__name__}: {error}{where}",
-        )
+        crash = f"the checker crashed: {type(error).__name__}: {error}{where}"
+        if exempt is not None:
+            return msgspec.structs.replace(exempt, reason=f"{exempt.reason}; what happened to it is unknown: {crash}")
+        return Verdict(checker=name, version=checker.version, kind=checker.kind, outcome="unknown", reason=crash)
 
 
 def _only_noise(outcome: str, verdicts: Iterable[Verdict]) -> bool:
