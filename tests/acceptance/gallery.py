@@ -91,6 +91,9 @@ SHAPES = "shapes"
 SHAPES_RUNS = 8
 """They play every shape once."""
 
+SHAPES_AT_ONCE = 4
+"""At most, for they have more clients."""
+
 
 def shapes_of(system: str, name: str = "", *words: str) -> Setting:
     """Every shape of a partition, under which lists are kept where the system has them, by clients enough that some are
@@ -152,7 +155,8 @@ SETTINGS = (
 
 def words_of(setting: Setting) -> list[str | Path]:
     """The campaign of this setting; seeds that are done are not run again."""
-    seeds = ("--seeds", f"0..{setting.runs - 1}", "--jobs", str(setting.pace.at_once))
+    at_once = min(setting.pace.at_once, SHAPES_AT_ONCE) if setting.cuts else setting.pace.at_once
+    seeds = ("--seeds", f"0..{setting.runs - 1}", "--jobs", str(at_once))
     pace = ("--time-limit", f"{setting.pace.limit_s}s", *setting.pace.words)
     cluster = ("--nodes", str(NODES), *pace, *setting.words)
     return ["campaign", setting.system, "--on", "docker", *cluster, *seeds, "--out", setting.place]
