@@ -41,7 +41,9 @@ from dethrone.clusters.own.versions import first_of, split_up
 from dethrone.clusters.own.words import MEMBER_WORDS, NODE_WORDS, PLACES, check_words
 from dethrone.clusters.recipe import is_release
 from dethrone.clusters.systems.rolling import KNOB
+from dethrone.harness.core.duration import parse_duration, show_duration
 from dethrone.harness.core.errors import ConfigError
+from dethrone.harness.core.promise import STRETCH_SHARE
 from dethrone.harness.core.registry import unknown_name
 from dethrone.harness.core.watches import check_pattern
 from dethrone.harness.core.zones import check_label
@@ -254,11 +256,19 @@ def memory_bytes(text: str, *, where: str) -> int:
 
 
 def _durations(promise: PromiseTable, *, where: str) -> None:
-    bounds = ("election_timeout", "heartbeat", "leader_within", "step_down_within", "converge_within")
+    bounds = ("election_timeout", "heartbeat", "leader_within", "step_down_within", "converge_within", "stall_max")
     for name in bounds:
         text = getattr(promise, name)
         if text is not None and duration(text, where=f"{where} {name}") == 0:
             raise ConfigError(f"{name} must be longer than nothing", where=where)
+    stall_max, election = promise.stall_max, parse_duration(promise.election_timeout)
+    if stall_max is not None and parse_duration(stall_max) * STRETCH_SHARE > election:
+        raise ConfigError(
+            f"stall_max = {stall_max!r} is too long for election_timeout = {promise.election_timeout!r}",
+            where=where,
+            cause="longer stalls are no noise of the machine, so what they did would be held against the system",
+            next_step=f"write at most {show_duration(election // STRETCH_SHARE)}, or leave it out",
+        )
 
 
 def _log(log: LogTable, *, where: str) -> LogTable:

@@ -50,7 +50,7 @@ def promise_of(description: Description, knobs: Mapping[str, str], *, profile: s
         profile=profile,
         source=said.source or "the description of the system",
         election_timeout_ns=election,
-        noise_max_ns=noise_limit_ns(election),
+        noise_max_ns=_ns(said.stall_max) or noise_limit_ns(election),
         heartbeat_ns=parse_duration(said.heartbeat),
         leader_bound_ns=bound,
         later_gap_ns=bound,

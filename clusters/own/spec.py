@@ -197,7 +197,8 @@ class PromiseTable(Table, frozen=True, kw_only=True):
     """``[promise]``: what the system claims. What it omits is not promised, and so not judged.
 
     ``tolerates``: faults under which everything promised holds; ``safe_under``: further faults under which safety does.
-    ``durable``: what was acknowledged is not lost; or a knob in braces whose value says so.
+    ``durable``: what was acknowledged is not lost; or a knob in braces whose value says so. ``stall_max``: a node may
+    stand still for so long and deposes no leader [as ``noise_limit_ns`` says].
     """
 
     election_timeout: str
@@ -207,6 +208,7 @@ class PromiseTable(Table, frozen=True, kw_only=True):
     leader_within: str | None = None
     step_down_within: str | None = None
     converge_within: str | None = None
+    stall_max: str | None = None
     durable: bool | str = True
     tiers: tuple[Literal["T1", "T2", "T3", "T4", "T5"], ...] = ("T1", "T2")
     leader_bound_to_term: bool = False

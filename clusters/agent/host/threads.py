@@ -24,8 +24,9 @@ THREADS_S = 0.1
 """How often to look for new threads of the node."""
 MEMBERS_S = 1.0
 """How often to look for new processes of the node."""
-LOOK_NS = SECOND
-"""How long the state of a thread that sleeps is believed without another look."""
+LOOK_NS_MIN = SECOND // 20
+"""How long the state of a thread that sleeps is believed without another look: this, or half of the limit if that is
+longer, so that no sleep that the kernel counts as a wait exceeds the limit of a system with long timers."""
 IDLE_SAMPLES, IDLE_EVERY = 16, 2
 """A thread that has not run for ``IDLE_SAMPLES`` samples is read only every ``IDLE_EVERY`` samples."""
 THREADS_MAX = 256
@@ -116,13 +117,15 @@ class Watched:
 
     def __init__(self, pid: int, thread: int, limit_ns: int) -> None:
         self.pid = pid
-        self._place = f"/proc/{pid}/task/{thread}"
-        self._fd = os.open(f"{self._place}/schedstat", os.O_RDONLY | os.O_CLOEXEC)
+        self._look_ns = max(LOOK_NS_MIN, limit_ns // 2)
+        self._fds: list[int] = []
         try:
+            for name in ("schedstat", "stat"):
+                self._fds.append(os.open(f"/proc/{pid}/task/{thread}/{name}", os.O_RDONLY | os.O_CLOEXEC))
             self._waited, self._runs = self._schedstat()
             self._state = self._look()
         except OSError:
-            os.close(self._fd)
+            self.close()
             raise
         at = now_ns()
         self._looked = at
@@ -146,7 +149,7 @@ class Watched:
         asleep_at = self._looked if self._state in ASLEEP else None
         ran = runs != self._runs or self._state not in ASLEEP
         # A thread that slept and has not run since sleeps still, or waits: its state need not be read each time.
-        if ran or began - self._looked >= LOOK_NS:
+        if ran or began - self._looked >= self._look_ns:
             self._state, self._looked = self._look(), began
         if ran:
             self._idle = 0
@@ -162,16 +165,16 @@ class Watched:
         ]
 
     def close(self) -> None:
-        """Close its file."""
-        os.close(self._fd)
+        """Close its files."""
+        while self._fds:
+            os.close(self._fds.pop())
 
     def _schedstat(self) -> tuple[int, int]:
-        found = parse_schedstat(os.pread(self._fd, 128, 0))
+        found = parse_schedstat(os.pread(self._fds[0], 128, 0))
         return (0, 0) if found is None else found
 
     def _look(self) -> str:
-        with open(f"{self._place}/stat", "rb", buffering=0) as file:  # noqa: PTH123
-            return parse_state(file.read(512))
+        return parse_state(os.pread(self._fds[1], 512, 0))
 
 
 class NodeWatch:

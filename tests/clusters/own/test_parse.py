@@ -54,6 +54,10 @@ def test_an_unknown_word_is_refused_with_its_table_and_the_nearest_known_one(cha
         (('name = "mine"', "name = 3"), "wrong form"),
         (('election_timeout = "1s"', 'election_timeout = "1"'), "not a duration"),
         (('election_timeout = "1s"', 'election_timeout = "0s"'), "longer than nothing"),
+        (
+            ('election_timeout = "1s"', 'election_timeout = "1s"\nstall_max = "200ms"'),
+            "200ms' is too long",
+        ),
         (('tolerates = ["partition", "kill"]', ""), "wrong form"),
         (('http = "/status"', 'http = "/status"\nmetrics = "/metrics"'), "exactly one"),
         (('http = "/status"', 'http = "status"'), "no path of a URL"),

@@ -8,7 +8,7 @@ import pytest
 
 from dethrone.clusters.own.system import load
 from dethrone.harness.core import registry
-from dethrone.harness.core.clock import SECOND
+from dethrone.harness.core.clock import MS, SECOND
 from dethrone.harness.core.errors import ConfigError
 from dethrone.harness.core.interfaces import Described, Logged, Malformed, Paced, Telling, Unpreloaded
 from dethrone.harness.core.promise import SAFETY
@@ -136,6 +136,11 @@ def test_acknowledged_writes_may_be_lost_where_the_description_says_so():
     exempt = promise(("tolerates =", "durable = false\ntolerates =")).exempt
     assert "may be lost" in exempt["acknowledged-survives"].reason
     assert "acknowledged-survives" not in promise().exempt
+
+
+def test_a_description_may_say_which_stalls_its_system_bears():
+    assert promise(('election_timeout = "1s"', 'election_timeout = "6s"')).noise_max_ns == 200 * MS
+    assert promise(('election_timeout = "1s"', 'election_timeout = "6s"\nstall_max = "1s"')).noise_max_ns == SECOND
 
 
 def test_a_knob_may_say_whether_acknowledged_writes_survive():
