@@ -98,18 +98,8 @@ def line(row: Row) -> str:
     silent = f"{_s(row.silent_ns[len(row.silent_ns) // 2])}, {_s(row.silent_ns[-1])}" if row.silent_ns else "-"
     exposed = f"{len(row.exposed_ns)}, for up to {_s(row.exposed_ns[-1])}" if row.exposed_ns else "none"
     lost = "promised not to be" if row.lost is None else _share(*row.lost)
-    none = f"{', '.join(row.leaderless)}" if row.leaderless else "none"
-    cells = (
-        row.system,
-        row.setting,
-        f"{row.cuts} ({_s(row.held_ns)})",
-        row.whole,
-        none,
-        silent,
-        exposed,
-        lost,
-        row.day,
-    )
+    cuts, leaderless = f"{row.cuts} ({_s(row.held_ns)})", ", ".join(row.leaderless) or "none"
+    cells = (row.system, row.setting, cuts, row.whole, leaderless, silent, exposed, lost, row.day)
     return f"| {' | '.join(map(str, cells))} |"
 
 
