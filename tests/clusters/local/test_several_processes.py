@@ -91,7 +91,7 @@ def pair(root, tmp_path):
         "--workload",
         "election",
         "--time-limit",
-        "6s",
+        "10s",
         "--out",
         tmp_path / "run",
         "--seed",

@@ -59,7 +59,7 @@ def ran(found):
 
 
 def test_node_after_node_is_upgraded_under_faults_and_says_so_itself(rolling, tmp_path):
-    found, _ = told(tmp_path / "state", *rolling, "--scenario", "rolling-upgrade", "--time-limit", "12s")
+    found, _ = told(tmp_path / "state", *rolling, "--scenario", "rolling-upgrade", "--time-limit", "20s")
     assert not found["trouble"], found["trouble"]
     assert found["scenario"]["as_expected"], found["scenario"]
     assert found["version"] == "1.0"

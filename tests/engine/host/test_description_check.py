@@ -54,7 +54,7 @@ class Node(BaseHTTPRequestHandler):
 
     def do_PUT(self):
         self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        self.answer(self.server.put, b"{}")
+        self.answer(self.server.puts.pop() if self.server.puts else self.server.put, b"{}")
 
     def answer(self, code, body):
         self.send_response(code)
@@ -95,7 +95,8 @@ class OneHost:
         if status["leader"] in {f"n{number}" for number in range(1, self.world.nodes + 1)} - {self.name}:
             status["role"] = "follower"
         self.server.status, self.server.unready = json.dumps(status).encode(), self.world.unready.get(self.name, 0)
-        self.server.put, self.server.daemon_threads = self.world.put, True
+        self.server.put, self.server.puts = self.world.put, self.world.puts
+        self.server.daemon_threads = True
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
         self.tell("started", {"incarnation": self.starts, "asked": True})
         lines = [line.encode() for line in self.world.lines]
@@ -135,7 +136,7 @@ class World:
         self.status = {"role": "leader", "leader": "n1"}
         self.nodes = 1
         self.terms, self.put, self.exits, self.refuses, self.gone = [3, 3], 200, False, False, []
-        self.lacks, self.unready, self.shards = (), {}, {}
+        self.lacks, self.unready, self.shards, self.puts = (), {}, {}, []
         self.lines = ['{"dethrone": 1, "event": "elected", "term": 3}', "started"]
 
     def available(self):
@@ -266,6 +267,12 @@ def test_an_operation_that_ends_in_doubt_is_told_with_the_answer(world):
     (row,) = bad(world).values()
     assert row.step == "ops"
     assert "info: HTTP 500" in row.why
+
+
+def test_an_operation_that_ends_in_doubt_is_invoked_again(world):
+    world.puts = [504, 504]
+    assert not bad(world)
+    assert not world.puts
 
 
 def test_a_term_that_a_restart_loses_is_told(world):
