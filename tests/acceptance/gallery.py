@@ -137,6 +137,7 @@ SETTINGS = (
     Setting("jraft", "lease-reads", ("--set", "lease_reads=true")),
     Setting("jraft-1.3.14"),
     Setting("ratis"),
+    Setting("ratis-3.2.0"),
     Setting("kazoo-election"),
     Setting("kazoo-election", "no-listener", ("--set", "listens=false")),
     Setting("mysql"),

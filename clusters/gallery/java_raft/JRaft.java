@@ -169,9 +169,10 @@ final class JRaft extends StateMachineAdapter implements Keep.Log {
         lock.lock();
         try {
             PeerId leader = (PeerId) field("leaderId");
+            long commit = node.getLastCommittedIndex(); // it may move without that lock: read before the end
             LogId last = ((LogManager) field("logManager")).getLastLogId(false);
-            return Keep.status(field("state"), (long) field("currTerm"), leader.isEmpty() ? "" : leader,
-                node.getLastCommittedIndex(), last.getTerm(), last.getIndex());
+            return Keep.status(field("state"), (long) field("currTerm"), leader.isEmpty() ? "" : leader, commit,
+                last.getTerm(), last.getIndex());
         } finally {
             lock.unlock();
         }

@@ -99,8 +99,9 @@ final class Ratis extends BaseStateMachine implements Keep.Log {
         synchronized (division) { // the lock with which the library changes role, term and leader
             DivisionInfo info = division.getInfo();
             Object leader = info.getLeaderId() == null ? "" : info.getLeaderId();
+            long commit = division.getRaftLog().getLastCommittedIndex(); // it moves without that lock: read before the end
             TermIndex last = division.getRaftLog().getLastEntryTermIndex();
-            return Keep.status(info.getCurrentRole(), info.getCurrentTerm(), leader, division.getRaftLog().getLastCommittedIndex(),
+            return Keep.status(info.getCurrentRole(), info.getCurrentTerm(), leader, commit,
                 last == null ? 0 : last.getTerm(), last == null ? 0 : last.getIndex());
         }
     }

@@ -10,3 +10,4 @@ from dethrone.clusters.gallery import packaged
 JRAFT = packaged(__name__, "jraft")
 JRAFT_OLDER = packaged(__name__, "jraft-1.3.14")
 RATIS = packaged(__name__, "ratis")
+RATIS_OLDER = packaged(__name__, "ratis-3.2.0")

@@ -29,6 +29,9 @@ import (
 
 const peerPort, httpPort = ":7000", ":8000"
 
+// catchUp bounds how long a transfer is tried.
+const catchUp = 12 * time.Second
+
 // --- trace lines ----------------------------------------------------------------------------------------------------
 
 var (
@@ -270,14 +273,21 @@ func operation(answer http.ResponseWriter, ask *http.Request) {
 	}
 }
 
-// transfer hands leadership over to the member that the path names.
+// transfer hands leadership over to the member that the path names. The library gives up after an election timeout, but
+// offers entries to a member that was down only after up to 10.24 s: it is asked again, as an operator would.
 func transfer(answer http.ResponseWriter, ask *http.Request) {
 	r, name := node.Load(), strings.TrimPrefix(ask.URL.Path, "/leader/")
 	for address, known := range names {
 		if known != name {
 			continue
 		}
-		err := r.LeadershipTransferToServer(raft.ServerID(name), raft.ServerAddress(address)).Error()
+		move := func() error {
+			return r.LeadershipTransferToServer(raft.ServerID(name), raft.ServerAddress(address)).Error()
+		}
+		err := move()
+		for until := time.Now().Add(catchUp); err != nil && r.State() == raft.Leader && time.Now().Before(until); err = move() {
+			time.Sleep(100 * time.Millisecond)
+		}
 		if errors.Is(err, raft.ErrNotLeader) {
 			http.Error(answer, err.Error(), http.StatusMisdirectedRequest)
 		} else if err != nil {
