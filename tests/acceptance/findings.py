@@ -88,8 +88,8 @@ KNOWN = (
     Known(
         "ratis-append",
         (
-            *("ratis-3.2.0", *_TRIO, "--schedule", "tests/live/cut_off_in_turn.toml", "--time-limit", "130s"),
-            *("--concurrency", "12", "--rate", "120", "--set", "timeout_min=150", "--set", "timeout_max=300"),
+            *("ratis-3.2.0", *_TRIO, "--schedule", "tests/live/cut_off_in_turn.toml", "--time-limit", "240s"),
+            *("--concurrency", "8", "--rate", "80", "--set", "timeout_min=150", "--set", "timeout_max=300"),
         ),
         ("leader-when-owed", "convergence-after-heal"),
     ),
