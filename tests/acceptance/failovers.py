@@ -270,7 +270,7 @@ def items() -> dict[str, Item]:
 def main() -> int:
     """Write the table."""
     rows = [row for subject, fault in _all() if (row := kept_row(subject, fault)) is not None]
-    RECORD.write_text(TABLE.merged(RECORD.read_text(encoding="utf-8"), [line(row) for row in rows]), encoding="utf-8")
+    TABLE.write(RECORD, [line(row) for row in rows])
     print(f"{len(rows)} rows, {sum(row.hits for row in rows)} failovers: {RECORD.name}", file=sys.stderr)
     return 0
 

@@ -138,6 +138,7 @@ SETTINGS = (
     Setting("jraft-1.3.14"),
     Setting("ratis"),
     Setting("ratis-3.2.0"),
+    Setting("ratis-3.2.0", "own-timeouts", ("--set", "timeout_min=150", "--set", "timeout_max=300")),
     Setting("kazoo-election"),
     Setting("kazoo-election", "no-listener", ("--set", "listens=false")),
     Setting("mysql"),
@@ -302,7 +303,7 @@ def items() -> dict[str, Item]:
 def main() -> int:
     """Write the table."""
     rows = [row for setting in SETTINGS if (row := kept_row(setting)) is not None]
-    PAGE.write_text(TABLE.merged(PAGE.read_text(encoding="utf-8"), [line(row) for row in rows]), encoding="utf-8")
+    TABLE.write(PAGE, [line(row) for row in rows])
     runs, hours = sum(row.runs for row in rows), sum(row.runs * row.limit_s for row in rows) / 3600
     print(f"{len(rows)} settings, {runs} runs, {hours:.1f} hours: {PAGE.name}", file=sys.stderr)
     return 0

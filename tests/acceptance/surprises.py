@@ -128,7 +128,7 @@ def _loss(run: Path) -> Mapping[str, int] | None:
 def main() -> int:
     """Write the table."""
     rows = [row for setting in SETTINGS if setting.cuts and (row := kept_row(setting)) is not None]
-    PAGE.write_text(TABLE.merged(PAGE.read_text(encoding="utf-8"), [line(row) for row in rows]), encoding="utf-8")
+    TABLE.write(PAGE, [line(row) for row in rows])
     print(f"{len(rows)} settings, {sum(row.cuts for row in rows)} cuts: {PAGE.name}", file=sys.stderr)
     return 0
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 Key = tuple[str, str]
@@ -54,6 +55,10 @@ class Table(NamedTuple):
         places = {key: place for place, key in enumerate(self.order)}
         known = sorted(rows, key=lambda key: places.get(key, len(places)))
         return self.block.put(page, [*self.head, *(rows[key] for key in known)])
+
+    def write(self, page: Path, lines: Sequence[str]) -> None:
+        """Write these rows into the page, as ``merged`` has them."""
+        page.write_text(self.merged(page.read_text(encoding="utf-8"), lines), encoding="utf-8")
 
 
 def _key(line: str) -> Key:
