@@ -93,6 +93,14 @@ KNOWN = (
         ),
         ("leader-when-owed", "convergence-after-heal"),
     ),
+    Known(
+        "ratis-reads",
+        (
+            *("ratis", *_TRIO, "--schedule", "tests/live/leader_cut_off_or_paused.toml", "--time-limit", "90s"),
+            *("--concurrency", "16", "--rate", "30"),
+        ),
+        ("linearizable",),
+    ),
     Known("nats-power", ("nats", *_POWER), ("acknowledged-survives",), excused=True),
 )
 
