@@ -101,6 +101,14 @@ KNOWN = (
         ),
         ("linearizable",),
     ),
+    Known(
+        "ratis-busy",
+        (
+            *("ratis", *_TRIO, "--schedule", "tests/live/leader_cut_off.toml"),
+            *("--time-limit", "60s", "--concurrency", "40", "--rate", "40"),
+        ),
+        ("step-down-without-quorum",),
+    ),
     Known("nats-power", ("nats", *_POWER), ("acknowledged-survives",), excused=True),
 )
 
