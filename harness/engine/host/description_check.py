@@ -334,10 +334,10 @@ class _Examination:
         try:
             for f, value in samples:
                 deadline = time.monotonic_ns() + START_LIMIT_NS  # it may serve a moment after it elected
-                outcome = client.invoke(f, value, target=leader, timeout_ns=5 * SECOND)
-                while outcome.status == "info" and time.monotonic_ns() < deadline:
+                while (outcome := client.invoke(f, value, target=leader, timeout_ns=5 * SECOND)).status == "info":
+                    if time.monotonic_ns() >= deadline:
+                        break
                     time.sleep(0.1)
-                    outcome = client.invoke(f, value, target=leader, timeout_ns=5 * SECOND)
                 what = f"{f} {_short(value)} at {leader}"
                 if outcome.status == "ok":
                     self._yes("ops", f"{what}: {_short(outcome.value)}")
