@@ -171,8 +171,8 @@ final class JRaft extends StateMachineAdapter implements Keep.Log {
             PeerId leader = (PeerId) field("leaderId");
             long commit = node.getLastCommittedIndex(); // it may move without that lock: read before the end
             LogId last = ((LogManager) field("logManager")).getLastLogId(false);
-            return Keep.status(field("state"), (long) field("currTerm"), leader.isEmpty() ? "" : leader, commit,
-                last.getTerm(), last.getIndex());
+            return Keep.status(NodeImpl.class, field("state"), (long) field("currTerm"), leader.isEmpty() ? "" : leader,
+                commit, last.getTerm(), last.getIndex());
         } finally {
             lock.unlock();
         }

@@ -104,11 +104,17 @@ final class Keep {
         ask.close();
     }
 
-    /** A status answer. The last two: of the last entry of the log. */
-    static String status(Object role, long term, Object leader, long commit, long logTerm, long logIndex) {
+    /** A status answer. ``library``: a class of it; the last two: of the last entry of the log. */
+    static String status(Class<?> library, Object role, long term, Object leader, long commit, long logTerm, long logIndex) {
         return String.format("{\"role\":\"%s\",\"term\":%d,\"leader\":\"%s\",\"commit\":%d,\"log_term\":%d,\"log_index\":%d,"
-            + "\"incarnation\":%s}", role, term, leader, Math.max(commit, 0), logTerm, logIndex,
-            System.getenv().getOrDefault("DETHRONE_INCARNATION", "0"));
+            + "\"incarnation\":%s,\"version\":\"%s\"}", role, term, leader, Math.max(commit, 0), logTerm, logIndex,
+            System.getenv().getOrDefault("DETHRONE_INCARNATION", "0"), release(library));
+    }
+
+    /** Which release of a library runs here, by the name of its jar. */
+    private static String release(Class<?> library) {
+        String jar = library.getProtectionDomain().getCodeSource().getLocation().getPath();
+        return jar.replaceFirst(".*-([0-9.]+)\\.jar", "$1");
     }
 
     /** The answer, if it comes in time. */

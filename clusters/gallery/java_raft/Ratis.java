@@ -101,8 +101,8 @@ final class Ratis extends BaseStateMachine implements Keep.Log {
             Object leader = info.getLeaderId() == null ? "" : info.getLeaderId();
             long commit = division.getRaftLog().getLastCommittedIndex(); // it moves without that lock: read before the end
             TermIndex last = division.getRaftLog().getLastEntryTermIndex();
-            return Keep.status(info.getCurrentRole(), info.getCurrentTerm(), leader, commit,
-                last == null ? 0 : last.getTerm(), last == null ? 0 : last.getIndex());
+            return Keep.status(RaftServer.class, info.getCurrentRole(), info.getCurrentTerm(), leader,
+                commit, last == null ? 0 : last.getTerm(), last == null ? 0 : last.getIndex());
         }
     }
 
