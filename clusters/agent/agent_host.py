@@ -18,6 +18,7 @@ from typing import Any
 
 import msgspec
 
+from dethrone.clusters.agent.large_files import LARGE, digest_of
 from dethrone.clusters.agent.link import HEARTBEAT_S, Link
 from dethrone.clusters.agent.streams import Stream
 from dethrone.harness.core.clock import SECOND, Ns
@@ -45,7 +46,8 @@ class AgentHost(Link):
     ClusterError. ``client``: the source addresses of the harness' packets as that host sees them, which a cut of
     ``client`` drops; None: the host's default gateway. ``run``: an agent of another run refuses it. ``origin_ns``:
     the monotonic ns of the history's 0. ``meet_s``: the limit of the first connection, ``give_up_s`` that of later
-    ones; on a busy machine, a host that has just started takes longer.
+    ones; on a busy machine, a host that has just started takes longer. ``large_files``: a directory there that may hold
+    large files, each under its digest; "": none.
     """
 
     def __init__(
@@ -60,8 +62,10 @@ class AgentHost(Link):
         client: str | Sequence[str] | None = None,
         give_up_s: float = GIVE_UP_S,
         meet_s: float | None = None,
+        large_files: str = "",
     ) -> None:
         self.address = address
+        self._large_files = large_files
         self.client_addresses = (client,) if isinstance(client, str) else tuple(client or ())
         self.met: Mapping[str, Sequence[str]] = {}
         self.shapes_messages = False
@@ -235,8 +239,12 @@ class AgentHost(Link):
                 raise ClusterError(f"a file is longer than {FILE_MAX >> 20} MiB", where=f"{path} on {self.name}")
 
     def write_file(self, path: str, content: bytes, *, private: bool = False) -> None:
-        """See ``Host``. Parent directories are created."""
+        """See ``Host``. Parent directories are created. A large file is sent only if the host lacks it."""
         token = secrets.token_hex(8)
+        if self._large_files and len(content) >= LARGE and not private:
+            source = f"{self._large_files}/{digest_of(content)}"
+            if self._call("copy_file", source=source, path=path, token=token)["there"]:
+                return
         for offset in range(0, len(content) or 1, CHUNK):
             data = base64.b64encode(content[offset : offset + CHUNK]).decode()
             last = offset + CHUNK >= len(content)

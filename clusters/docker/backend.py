@@ -21,6 +21,7 @@ from dethrone.clusters.agent.host.hand import why_no_vdso
 from dethrone.clusters.deploying import all_or_nothing, check_names, together
 from dethrone.clusters.docker import client as engine
 from dethrone.clusters.docker import doctor
+from dethrone.clusters.docker.brought import with_files
 from dethrone.clusters.docker.client import connect
 from dethrone.clusters.docker.containers import Box, list_owned, remove_run, start_box
 from dethrone.clusters.docker.image import ensure_image
@@ -103,6 +104,7 @@ class DockerBackend(confirm.AgentBackend):
                 debian=wanted.debian,
                 progress=progress,
             )
+            image = with_files(client, image, spec.files, progress=progress)
             image = ship(client, image, progress=progress)
             network = create_network(client, run_id=spec.run_id, state_dir=spec.state_dir, nodes=len(spec.nodes))
             boxes = [Box(node=node, address=network.address(index)) for index, node in enumerate(spec.nodes)]

@@ -27,6 +27,9 @@ LIB = f"{ROOT}/lib"
 PYTHON = f"{ROOT}/venv/bin/python"
 """The interpreter for node processes: the image's own, with msgspec."""
 
+FILES = f"{ROOT}/files"
+"""Large files of nodes, each under the digest of its content."""
+
 JARS = f"{ROOT}/jars"
 """The jars of a recipe, all in one directory: ``-cp {JARS}/*``."""
 

@@ -12,6 +12,7 @@ import docker
 
 from dethrone.clusters.agent.agent_host import AgentHost
 from dethrone.clusters.docker.containers import last_words
+from dethrone.clusters.docker.labels import FILES
 from dethrone.clusters.docker.stream import ExecStream
 from dethrone.harness.core.clock import Ns
 from dethrone.harness.core.errors import ClusterError, HarnessError
@@ -52,6 +53,7 @@ def meet(
             run=run_id,
             client=gateway,
             meet_s=MEET_LIMIT_S,
+            large_files=FILES,
         )
     except (HarnessError, OSError) as error:
         raise failure(last_words(client, container) or str(error)) from error

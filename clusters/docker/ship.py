@@ -30,7 +30,7 @@ COMPILE_LIMIT_S = 60
 _REPOSITORY = "dethrone/code"
 _CODE = "code"
 _HOST_WORLDS = ("attach", "docker", "local", "ssh")
-_KEPT = 16
+_KEPT = 32
 """Layers of code kept in the engine, one for each image and version of the code; the oldest go first."""
 
 _COMPILE = (
@@ -88,7 +88,7 @@ def ship(client: docker.DockerClient, image: str, *, progress: Progress = silent
         if not has_image(client, tag):
             progress("shipping the project's code to the engine")
             _make(client, image, plain, digest)
-            _forget_old(client)
+            forget_old(client, owned=_CODE, kept=_KEPT)
     return tag
 
 
@@ -116,10 +116,10 @@ def _make(client: docker.DockerClient, image: str, plain: bytes, digest: str) ->
         container.commit(repository=_REPOSITORY, tag=digest, changes=['CMD ["python3"]', f"LABEL {OWNER}={_CODE}"])
 
 
-def _forget_old(client: docker.DockerClient) -> None:
-    """Remove all but the newest few; the engine itself refuses to remove one that a container uses."""
-    found = client.images.list(filters={"label": f"{OWNER}={_CODE}"})
+def forget_old(client: docker.DockerClient, *, owned: str, kept: int) -> None:
+    """Remove all such layers but the newest few; the engine itself refuses to remove one that a container uses."""
+    found = client.images.list(filters={"label": f"{OWNER}={owned}"})
     found.sort(key=lambda image: str((image.attrs or {}).get("Created", "")), reverse=True)
-    for image in found[_KEPT:]:
+    for image in found[kept:]:
         with contextlib.suppress(docker.errors.APIError):
             client.images.remove(str(image.id))

@@ -36,7 +36,7 @@ from dethrone.clusters.own.status import beside_files, status_call, with_beside
 from dethrone.clusters.own.supervising import command_of, commands_in, output_of, supervised, understood
 from dethrone.clusters.own.tls import check_files
 from dethrone.clusters.own.trace import event_of, read_lines
-from dethrone.clusters.own.unpacking import brought, contents_of, needed, programs_of, unpacked, unpacking
+from dethrone.clusters.own.unpacking import brought, contents_of, large_files, needed, programs_of, unpacked, unpacking
 from dethrone.clusters.own.version import version_of
 from dethrone.clusters.own.voting import voters_of
 from dethrone.clusters.own.words import fill
@@ -187,6 +187,10 @@ class OwnSystem:
         words = [word for one in self._each() for _, words in commands_in(one) for word in words]
         named = [word for word in words if word.startswith("/") and len(Path(word).parts) > NEAR_ROOT]
         return tuple(dict.fromkeys(path for path in (*table.shows, *named) if Path(path).exists()))
+
+    def large_files(self) -> tuple[bytes, ...]:
+        """See ``dethrone.harness.core.interfaces.Bringing``."""
+        return tuple(content for one in self._each() for content in large_files(one))
 
     # --- the node ---------------------------------------------------------------------------------------------
 

@@ -16,6 +16,7 @@ import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 
+from dethrone.clusters.agent.large_files import LARGE
 from dethrone.clusters.own import java_programs, npm_packages
 from dethrone.clusters.own.go_programs import programs, sources_of
 from dethrone.clusters.own.lock import lock_file
@@ -30,6 +31,7 @@ from dethrone.harness.core.files import read_regular
 from dethrone.harness.core.interfaces import Needed, NodeSpec
 
 PROGRAM, CONFIG = "unpack.py", "unpack.json"
+_NPM = "npm.zip"
 FILE_MAX = 60 << 20
 FILES_MAX = 5000
 LEFT_OUT = frozenset({"__pycache__", ".git", ".hg", ".svn"})
@@ -85,38 +87,50 @@ def is_needed(description: Description) -> bool:
 
 def unpacked(description: Description, node: NodeSpec, places: Mapping[str, str]) -> dict[str, bytes]:
     """Files for a node: absolute path → content. May ask package registries, and build. ConfigError."""
-    libraries = jars(description.node.maven, description.path, pinned=description.pinned)
-    built = programs(description.node.go, description.path, pinned=description.pinned)
-    built |= java_programs.programs(description.node.java, libraries, description.path)
-    out = {fill(place, places): content for place, content in built.items()}
-    for place, files in libraries.items():
-        out |= {f"{fill(place, places)}/{name}": file.read_bytes() for name, file in files.items()}
+    out = {fill(place, places): content for place, content in _ready(description).items()}
     if not is_needed(description):
         return out
     own = room(description, node)
     packs = f"{own}/packed"
-    folders = []
-    for number, (place, content) in enumerate(description.folders.items()):
-        out[f"{packs}/{number}.zip"] = content
-        folders.append((f"{packs}/{number}.zip", fill(place, places)))
-    modules = ""
-    if description.system.npm:
-        out[f"{packs}/npm.zip"] = npm_packages.archive(
-            description.system.npm, description.path, pinned=description.pinned
-        )
-        folders.append((f"{packs}/npm.zip", own))
-        modules = f"{own}/{npm_packages.FOLDER}"
+    out |= {f"{packs}/{name}": content for name, content in _packed(description).items()}
     given = wheels(description.system.python, description.path, pinned=description.pinned)
     out |= {f"{packs}/{name}": content for name, content in given.items()}
+    npm = bool(description.system.npm)
+    folders = [(f"{packs}/{number}.zip", fill(place, places)) for number, place in enumerate(description.folders)]
     told = {
         "note": f"{node.run_dir}/unpacked.json",
-        "folders": folders,
+        "folders": [*folders, *([(f"{packs}/{_NPM}", own)] if npm else [])],
         "wheels": [f"{packs}/{name}" for name in given],
         "site": f"{own}/python",
-        "modules": modules,
+        "modules": f"{own}/{npm_packages.FOLDER}" if npm else "",
     }
     out[f"{own}/{CONFIG}"] = json.dumps(told).encode()
     out[f"{node.run_dir}/{PROGRAM}"] = Path(__file__).with_name("host").joinpath(PROGRAM).read_bytes()
+    return out
+
+
+def large_files(description: Description) -> list[bytes]:
+    """The contents of files for nodes that are large. As ``unpacked``."""
+    given = wheels(description.system.python, description.path, pinned=description.pinned)
+    found = (*description.contents.values(), *_ready(description).values(), *_packed(description).values())
+    return [content for content in (*found, *given.values()) if len(content) >= LARGE]
+
+
+def _ready(description: Description) -> dict[str, bytes]:
+    """Programs and jars by their places, whose words stay."""
+    libraries = jars(description.node.maven, description.path, pinned=description.pinned)
+    out = programs(description.node.go, description.path, pinned=description.pinned)
+    out |= java_programs.programs(description.node.java, libraries, description.path)
+    for place, files in libraries.items():
+        out |= {f"{place}/{name}": file.read_bytes() for name, file in files.items()}
+    return out
+
+
+def _packed(description: Description) -> dict[str, bytes]:
+    """Archives that are unpacked on hosts, by name."""
+    out = {f"{number}.zip": content for number, content in enumerate(description.folders.values())}
+    if description.system.npm:
+        out[_NPM] = npm_packages.archive(description.system.npm, description.path, pinned=description.pinned)
     return out
 
 

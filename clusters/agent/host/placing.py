@@ -1,7 +1,8 @@
 """Files that the harness reads from this host and places on it, part by part.
 
-Guarantees: a file appears whole, by a rename, or not; a pipe under a file's name is not waited for; a part is bounded
-(``CHUNK_MAX``). Out of scope: who may ask (``server``), and the node's own files (``damage``).
+Guarantees: a file appears whole, by a rename, or not, also one that is copied from elsewhere on the host; a pipe under
+a file's name is not waited for; a part is bounded (``CHUNK_MAX``). Out of scope: who may ask (``server``), and the
+node's own files (``damage``).
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import base64
 import binascii
 import os
 import re
+import shutil
 import stat
 from collections.abc import Mapping
 from typing import Any
@@ -40,16 +42,13 @@ def write_part(request: Mapping[str, Any]) -> str:
 
     ``private``: only its owner may read it.
     """
-    path, token = text_of(request, "path"), text_of(request, "token")
-    if re.fullmatch(r"[0-9a-f]{1,32}", token) is None:
-        raise Refused("token must be hexadecimal digits")
+    path, temporary = _places(request)
     try:
         data = base64.b64decode(text_of(request, "data"), validate=True)
     except binascii.Error as error:
         raise Refused(f"data is not base64: {error}") from None
     os.makedirs(os.path.dirname(path) or "/", exist_ok=True)  # noqa: PTH103, PTH120
     mode = 0o600 if request.get("private") is True else 0o644
-    temporary = f"{path}.dethrone-{token}"
     fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, mode)
     try:
         os.lseek(fd, integer_of(request, "offset", low=0, high=1 << 40), os.SEEK_SET)
@@ -62,3 +61,32 @@ def write_part(request: Mapping[str, Any]) -> str:
         os.unlink(temporary)  # noqa: PTH108
         raise
     return path
+
+
+def copy_whole(request: Mapping[str, Any]) -> str:
+    """Copy ``source``, a file of this host, to ``path``; the path, or "" if there is no such file. Raises Refused,
+    OSError."""
+    path, temporary = _places(request)
+    try:
+        source = os.open(text_of(request, "source"), os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        return ""
+    with os.fdopen(source, "rb") as file:
+        os.makedirs(os.path.dirname(path) or "/", exist_ok=True)  # noqa: PTH103, PTH120
+        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
+        try:
+            with os.fdopen(fd, "wb") as copy:
+                shutil.copyfileobj(file, copy, CHUNK_MAX)
+            os.replace(temporary, path)  # noqa: PTH105
+        except OSError:
+            os.unlink(temporary)  # noqa: PTH108
+            raise
+    return path
+
+
+def _places(request: Mapping[str, Any]) -> tuple[str, str]:
+    """Where the file is to be, and where it is until it is whole."""
+    path, token = text_of(request, "path"), text_of(request, "token")
+    if re.fullmatch(r"[0-9a-f]{1,32}", token) is None:
+        raise Refused("token must be hexadecimal digits")
+    return path, f"{path}.dethrone-{token}"

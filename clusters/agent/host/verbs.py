@@ -33,7 +33,7 @@ from dethrone.clusters.agent.host.news import News
 from dethrone.clusters.agent.host.node import NodeProcess
 from dethrone.clusters.agent.host.node_clocks import NodeClocks
 from dethrone.clusters.agent.host.noise import Canary, Totals
-from dethrone.clusters.agent.host.placing import read_part, write_part
+from dethrone.clusters.agent.host.placing import copy_whole, read_part, write_part
 from dethrone.clusters.agent.host.probes import Probes, reset_flows
 from dethrone.clusters.agent.host.processes import SIGNAL_LIMIT_S, Processes
 from dethrone.clusters.agent.host.qualities import Qualities
@@ -143,6 +143,7 @@ class Host:
             "run": ("files", self._run),
             "read_file": ("files", read_part),
             "write_file": ("files", self._write_file),
+            "copy_file": ("files", self._copy_file),
         }
 
     def _new_keeper(self) -> HostKeeper:
@@ -390,10 +391,17 @@ class Host:
         return {"code": code, "out": base64.b64encode(out).decode(), "err": base64.b64encode(err).decode()}
 
     def _write_file(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
-        path = write_part(request)
+        self._remember(write_part(request))
+        return {}
+
+    def _copy_file(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
+        path = copy_whole(request)
+        self._remember(path)
+        return {"there": bool(path)}
+
+    def _remember(self, path: str) -> None:
         if path and len(self._placed) < PLACED_MAX:
             self._placed.append(path)
-        return {}
 
     def finish(self) -> None:
         """End the node, or leave an adopted one thawed; remove the rules, restore the clock, delete our files."""

@@ -53,6 +53,7 @@ from dethrone.harness.core.interfaces.nemesis import (
 from dethrone.harness.core.interfaces.requests import Requesting
 from dethrone.harness.core.interfaces.system import (
     IN_A_CONTAINER,
+    Bringing,
     Client,
     ClockCommand,
     Command,
@@ -100,6 +101,7 @@ __all__ = [
     "Available",
     "Backend",
     "BackendTraits",
+    "Bringing",
     "Brisk",
     "Changing",
     "Checker",

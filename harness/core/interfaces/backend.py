@@ -26,7 +26,8 @@ class DeploySpec(msgspec.Struct, frozen=True, kw_only=True):
 
     ``voters``: who counts for quorums; empty: all nodes. ``needs``: what the planned faults need of hosts, as in
     ``Fault.needs``. ``memory_bytes``, ``pids``: as in ``RunDefaults``. ``shown``: paths of this machine that nodes
-    read, where hosts are made of it (``OfThisMachine``).
+    read, where hosts are made of it (``OfThisMachine``). ``files``: large contents of nodes' files, which a backend
+    may bring with its hosts (``Bringing``).
     """
 
     run_id: str
@@ -39,6 +40,7 @@ class DeploySpec(msgspec.Struct, frozen=True, kw_only=True):
     memory_bytes: int | None = None
     pids: int | None = None
     shown: tuple[str, ...] = ()
+    files: tuple[bytes, ...] = ()
 
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):

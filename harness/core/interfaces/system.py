@@ -416,6 +416,14 @@ class OfThisMachine(Protocol):
         """Paths that its nodes need to read, where hosts are made of this machine's own files."""
 
 
+@runtime_checkable
+class Bringing(Protocol):
+    """A system with large files that are the same on every node."""
+
+    def large_files(self) -> Sequence[bytes]:
+        """Their contents, which ``files`` has as well."""
+
+
 class LineFormat(Protocol):
     """A published format of trace lines."""
 

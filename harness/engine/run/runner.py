@@ -30,6 +30,7 @@ from dethrone.harness.core.interfaces import (
     CLOCK_SOCKET,
     OF_GROUPS,
     OF_MOUNTS,
+    Bringing,
     Checker,
     Composed,
     DeploySpec,
@@ -352,6 +353,7 @@ def deploy_spec(drafted: Draft, ledger: Ledger, *, base: str | None, run_id: str
         memory_bytes=defaults.memory_bytes,
         pids=defaults.pids,
         shown=system.shown() if isinstance(system, OfThisMachine) else (),
+        files=tuple(system.large_files()) if isinstance(system, Bringing) else (),
     )
 
 

@@ -20,6 +20,7 @@ from dethrone.clusters.agent.confirm import converge_all
 from dethrone.clusters.agent.host.news import News
 from dethrone.clusters.agent.host.processes import process_stat
 from dethrone.clusters.agent.host.tails import FATAL_LAG_MAX, FATAL_MAX, FatalSearch
+from dethrone.clusters.agent.large_files import LARGE, digest_of
 from dethrone.harness.core.clock import MS, SECOND
 from dethrone.harness.core.errors import ClusterError
 from dethrone.harness.core.hoststate import HEALTHY, DiskTrouble, HostState
@@ -229,6 +230,21 @@ def test_commands_and_files_are_bounded(host, tmp_path):
     assert [entry.name for entry in (tmp_path / "new").iterdir()] == ["file"]
     with pytest.raises(ClusterError, match="read_file"):
         host.read_file(str(tmp_path / "absent"))
+
+
+def test_a_large_file_that_the_host_has_is_copied_there_and_any_other_is_sent(box, tmp_path):
+    box.meet(large_files=str(tmp_path / "large"))
+    kept, absent, small = b"k" * LARGE, b"a" * LARGE, b"s" * 10
+    (tmp_path / "large").mkdir()
+    for content in (kept, small):
+        (tmp_path / "large" / digest_of(content)).write_bytes(b"copied")  # so that the two ways can be told apart
+    for name, content in {"kept": kept, "absent": absent, "small": small}.items():
+        box.host.write_file(str(tmp_path / "new" / name), content)
+    found = {path.name: path.read_bytes() for path in (tmp_path / "new").iterdir()}
+    assert found == {"kept": b"copied", "absent": absent, "small": small}
+    assert (tmp_path / "new" / "kept").stat().st_mode & 0o777 == 0o644
+    box.host.write_file(str(tmp_path / "private"), kept, private=True)
+    assert (tmp_path / "private").read_bytes() == kept
 
 
 @pytest.mark.parametrize(
