@@ -53,8 +53,8 @@ PACES: Mapping[str, Pace] = {
     "pysyncobj": Pace(("log",), limit_s=120, at_once=6),
     "ovsdb": Pace(("register", "set"), at_once=10),
     "ceph-mon": Pace(("set",), limit_s=120),
-    "jraft": Pace(("log", "register")),
-    "ratis": Pace(("log", "register")),
+    "jraft": Pace(("log", "register"), at_once=3, rate=15),
+    "ratis": Pace(("log", "register"), at_once=3, rate=15),
     "kazoo-election": Pace(("log",), limit_s=120),
     "mysql": Pace(("log", "register"), limit_s=240, at_once=2),
     "opensearch": Pace(("register", "set"), limit_s=150, at_once=2),
@@ -120,6 +120,9 @@ MORE_FAULTS: Mapping[str, str] = {
 """Faults beside those that a system names, and beside partitions, without which no leader is seen to step down: under
 most it is promised to stay safe; findings under the others, which are worth knowing, are excused."""
 
+MANY = 40
+"""Runs of the settings that looked most promising after ten."""
+
 SETTINGS = (
     Setting("redis-sentinel"),
     Setting("redis-sentinel", "min-replicas", ("--set", "min_replicas=1")),
@@ -130,24 +133,24 @@ SETTINGS = (
     Setting("hashicorp-raft"),
     Setting("hashicorp-raft", "no-pre-vote", ("--set", "pre_vote=false")),
     Setting("pysyncobj"),
-    Setting("pysyncobj-0.3.14"),
+    Setting("pysyncobj-0.3.14", runs=MANY),
     Setting("ovsdb"),
     Setting("ceph-mon"),
     Setting("jraft"),
     Setting("jraft", "lease-reads", ("--set", "lease_reads=true")),
     Setting("jraft-1.3.14"),
-    Setting("ratis"),
+    Setting("ratis", runs=MANY),
     Setting("ratis-3.2.0"),
     Setting("ratis-3.2.0", "own-timeouts", ("--set", "timeout_min=150", "--set", "timeout_max=300")),
     Setting("kazoo-election"),
-    Setting("kazoo-election", "no-listener", ("--set", "listens=false")),
+    Setting("kazoo-election", "no-listener", ("--set", "listens=false"), MANY),
     Setting("mysql"),
     Setting("mysql", "after", ("--set", "consistency=AFTER")),
     Setting("opensearch"),
     Setting("patroni"),
     Setting("patroni", "synchronous", ("--set", "synchronous=true")),
     Setting("patroni", "strict", ("--set", "synchronous=true", "--set", "strict=true")),
-    Setting("kazoo-election", "busy", ("--concurrency", "100")),
+    Setting("kazoo-election", "busy", ("--concurrency", "100"), MANY),
     *(shapes_of(system) for system in PACES),
     shapes_of("redis-sentinel", "min-replicas", "--set", "min_replicas=1"),
     shapes_of("kazoo-election", "no-listener", "--set", "listens=false"),
