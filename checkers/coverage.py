@@ -16,6 +16,8 @@ Asked by the plan (``Plan.evidence``), of the phases of the run: in its warm-up,
 after the last heal a quorum reported its status, and of the writes asked for then at least one in ten was acknowledged.
 What only the last phase shows says nothing of the system under faults.
 
+Of a schedule that was written, or is played again, every step begins. A drawn one owes its obligations only.
+
 Unmet: ``unknown`` with what is missing and what to do. Out of scope: judging the system.
 """
 
@@ -52,6 +54,8 @@ FRESH_NS = 1 * SECOND
 """A poll of the leader is fresh for so long."""
 PHASES = ("start", "warmup", "faults", "heal", "quiet", "final", "stop")
 """The marks that begin the phases of a run."""
+ASKED_FOR = frozenset({"written", "replay"})
+"""Strategies of schedules each of whose steps somebody wants."""
 PHASE_ANSWERS_MIN = 3
 """Answers of each of a quorum of voters, in a phase."""
 PHASE_WRITES_PERCENT = 10
@@ -62,7 +66,7 @@ INDETERMINATE_MAX_PERCENT = 25
 
 class Coverage(Base):
     name = "coverage"
-    version = "2"
+    version = "3"
     kind = "coverage"
     views = (client_ops, columns, ELECTED, *NOISE)
 
@@ -75,7 +79,7 @@ class Coverage(Base):
             missing.append(incomplete(history))
         elif history.end is not None and history.end.reason not in {"complete", "first-failure"}:
             missing.append(f"the run was cut short: {history.end.reason}")
-        missing += _observations(history, plan) + _outcomes(history) + _malformed(history)
+        missing += _observations(history, plan) + _outcomes(history) + _malformed(history) + _steps(history, plan)
         elected = _elections(history, promise, plan)
         untermed = None if elected else next((row.node for row in leading(history) if row.term <= 0), None)
         if untermed is not None:
@@ -302,6 +306,18 @@ def _outcomes(history: History) -> list[str]:
     if failed:
         out.append(f"{failed[0].kind} on {', '.join(failed[0].victims)} did not heal; run `dethrone heal`")
     return out
+
+
+def _steps(history: History, plan: Plan) -> list[str]:
+    """Steps that were asked for one by one and never began."""
+    steps = plan.schedule.steps
+    if plan.schedule.strategy not in ASKED_FOR or history.end is None or history.end.reason != "complete":
+        return []
+    begun = {mark.data["step"] for mark in history.of(Mark) if mark.name == "step" and mark.data["phase"] == "begin"}
+    left = len(steps) - len(begun)
+    if not begun or not left:
+        return []
+    return [f"{left} of {len(steps)} steps of the schedule never began; give the run more time"]
 
 
 def _malformed(history: History) -> list[str]:

@@ -16,10 +16,10 @@ from dethrone.checkers.failover import figures
 from dethrone.checkers.graph import timeline
 from dethrone.checkers.kept_leaders import leadership_under_faults
 from dethrone.harness.core.clock import MS
-from dethrone.harness.core.events import FaultEvent
+from dethrone.harness.core.events import FaultEvent, Mark
 from dethrone.harness.core.hoststate import ClockSkew
 from dethrone.harness.core.promise import Promise
-from dethrone.harness.core.schedule import Schedule
+from dethrone.harness.core.schedule import Schedule, Step
 from tests.checkers.histories import Tale, plan, promise
 
 
@@ -81,6 +81,20 @@ def test_a_met_obligation_passes():
     tale.kill("n1", "n1")
     asked = plan(schedule=Schedule(seed=1, strategy="random", steps=(), obligations=("leader-killed",)))
     assert CHECKER.check(tale.end(), promise(), asked).outcome == "pass"
+
+
+@pytest.mark.parametrize(
+    ("strategy", "begun", "outcome"),
+    [("written", 2, "unknown"), ("replay", 2, "unknown"), ("written", 3, "pass"), ("random", 2, "pass")],
+)
+def test_every_step_that_was_written_begins_or_is_missed(strategy, begun, outcome):
+    asked = plan(schedule=Schedule(seed=1, strategy=strategy, steps=(Step(faults=(), gap_ns=0),) * 3))
+    tale = led(3).polls(3000, 1, "n1").append(1)
+    for step in range(begun):
+        tale.add(Mark, name="step", data={"step": step, "phase": "begin"})
+    verdict = CHECKER.check(tale.end(), promise(), asked)
+    assert verdict.outcome == outcome
+    assert ("1 of 3 steps of the schedule never began" in verdict.reason) == (outcome == "unknown")
 
 
 def test_a_leader_in_term_0_is_no_election_that_was_seen():
