@@ -54,7 +54,7 @@ PACES: Mapping[str, Pace] = {
     "ovsdb": Pace(("register", "set"), at_once=10),
     "ceph-mon": Pace(("set",), limit_s=120),
     "jraft": Pace(("log", "register"), at_once=3, rate=15),
-    "ratis": Pace(("log", "register"), at_once=3, rate=15),
+    "ratis": Pace(("log", "register"), at_once=2, rate=15),
     "kazoo-election": Pace(("log",), limit_s=120),
     "mysql": Pace(("log", "register"), limit_s=240, at_once=2),
     "opensearch": Pace(("register", "set"), limit_s=150, at_once=2),
