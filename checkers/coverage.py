@@ -55,7 +55,7 @@ FRESH_NS = 1 * SECOND
 PHASES = ("start", "warmup", "faults", "heal", "quiet", "final", "stop")
 """The marks that begin the phases of a run."""
 ASKED_FOR = frozenset({"written", "replay"})
-"""Strategies of schedules each of whose steps somebody wants."""
+"""Strategies of schedules that name each of their steps."""
 PHASE_ANSWERS_MIN = 3
 """Answers of each of a quorum of voters, in a phase."""
 PHASE_WRITES_PERCENT = 10
