@@ -145,11 +145,15 @@ class _Run(Course):
     def _deploy_and_direct(self, ledger: Ledger) -> None:
         backend, system, plan = self.draft.backend, self.draft.system, self.plan
         needs = needs_of(self.draft.faults.values(), system, backend)
-        spec = deploy_spec(self.draft, ledger, base=self.options.base, run_id=self.run_id, needs=needs)
         ledger.record("deploying", backend=backend.name, nodes=list(plan.nodes), **lenders(self.options))
         began = time.monotonic_ns()
         origin = began
-        hosts = backend.deploy(spec, origin_ns=origin, news=news_into(self.inbox), progress=self.listener.progress)
+        hosts = backend.deploy(
+            deploy_spec(self.draft, ledger, base=self.options.base, run_id=self.run_id, needs=needs),
+            origin_ns=origin,
+            news=news_into(self.inbox),
+            progress=self.listener.progress,
+        )
         self.hosts = hosts
         self.figures["cluster_up_ms"] = (time.monotonic_ns() - began) // MS
         ledger.record("deployed", backend=backend.name, nodes=list(hosts))
@@ -171,7 +175,7 @@ class _Run(Course):
                 watches=self.draft.watches,
             )
         self.figures["shared_users"] = shared_users(hosts)
-        refuse_unable(spec.needs, hosts, backend.introduce(hosts))
+        refuse_unable(needs, hosts, backend.introduce(hosts))
         self._check_interrupted()
         world = LiveWorld(
             system=system,

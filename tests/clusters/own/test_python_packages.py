@@ -3,6 +3,7 @@
 import hashlib
 import io
 import json
+import os
 import subprocess
 import sys
 import tarfile
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from dethrone.clusters.agent.large_files import LARGE
 from dethrone.clusters.own import python_packages
 from dethrone.clusters.own.host import unpack
 from dethrone.clusters.own.python_packages import check_requirements, wheels
@@ -184,6 +186,17 @@ def test_a_directory_comes_to_the_host_with_its_programs_and_without_what_is_nob
     done = start(system, node)
     assert done.stdout == "hello\ninner\nrun.sh\n", done.stderr
     assert "the directory {run_dir}/app: 2 files" in system.started()
+
+
+def test_large_files_and_archives_are_those_that_hosts_may_bring(tmp_path):
+    (tmp_path / "app").mkdir()
+    for name in ("large", "small", "app/inner"):
+        (tmp_path / name).write_bytes(os.urandom(10 if name == "small" else LARGE))
+    files = 'files = { "{run_dir}/large" = "large", "{run_dir}/small" = "small", "{run_dir}/app" = "app" }\nports ='
+    system, node = node_of(tmp_path, [("ports =", files)])
+    large = [content for content in system.files(node).values() if len(content) >= LARGE]
+    assert sorted(system.large_files()) == sorted(large)
+    assert len(large) == 2
 
 
 def test_a_directory_for_a_place_that_is_not_the_nodes_is_refused(tmp_path):
