@@ -7,31 +7,26 @@ out everything that a node does not import: the tests, the harness above its cor
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
 import io
 import tarfile
 from collections.abc import Mapping
 from pathlib import Path
 
 import docker
-import docker.errors
+from docker.models.containers import Container
 
 import dethrone
 from dethrone import clusters, harness
 from dethrone.clusters.agent import bundle
-from dethrone.clusters.docker.client import explained, temporary
-from dethrone.clusters.docker.image import has_image
-from dethrone.clusters.docker.labels import AGENT, LIB, OWNER, PYTHON
-from dethrone.clusters.docker.state import Progress, locked, silent, state_directory
+from dethrone.clusters.docker.labels import AGENT, LIB, PYTHON
+from dethrone.clusters.docker.layers import Kind, layered
+from dethrone.clusters.docker.state import Progress, silent
 from dethrone.harness.core.errors import ClusterError
 
 COMPILE_LIMIT_S = 60
-_REPOSITORY = "dethrone/code"
-_CODE = "code"
+_CODE = Kind("code", "the project's code", kept=32, limit_s=COMPILE_LIMIT_S)
+"""A layer for each image and version of the code."""
 _HOST_WORLDS = ("attach", "docker", "local", "ssh")
-_KEPT = 32
-"""Layers of code kept in the engine, one for each image and version of the code; the oldest go first."""
 
 _COMPILE = (
     f"compile() {{ $1 -m compileall -q --invalidation-mode unchecked-hash {LIB}; }}; compile {PYTHON} && "
@@ -76,50 +71,31 @@ def archive(files: Mapping[str, bytes], *, root: str) -> bytes:
 
 
 def ship(client: docker.DockerClient, image: str, *, progress: Progress = silent) -> str:
-    """The tag of ``image`` with the project's present code on it; made in about a second when the code has changed."""
-    with explained("looking for the project's code in the engine"):
-        plain = archive(sources(), root=LIB)
-        identity = str(client.images.get(image).id)
-        digest = hashlib.blake2b(identity.encode() + _COMPILE.encode() + plain, digest_size=6).hexdigest()
-        tag = f"{_REPOSITORY}:{digest}"
-        if has_image(client, tag):
-            return tag
-    with locked(state_directory("images") / "code-lock", limit_s=3 * COMPILE_LIMIT_S, progress=progress):
-        if not has_image(client, tag):
-            progress("shipping the project's code to the engine")
-            _make(client, image, plain, digest)
-            forget_old(client, owned=_CODE, kept=_KEPT)
-    return tag
+    """The tag of ``image`` with the project's present code on it; made in about a second when the code has changed.
 
-
-def _make(client: docker.DockerClient, image: str, plain: bytes, digest: str) -> None:
-    """Put the code into a container of the image, compile it there, and commit: the tag appears whole or not at all.
-
-    Compiled files never check their sources, which travel with them.
+    The image's own Python compiles it; compiled files never check their sources, which travel with them.
     """
-    command = ["/bin/sh", "-c", _IN_TIME, "sh", str(COMPILE_LIMIT_S), _COMPILE]
-    with (
-        explained("shipping the project's code"),
-        temporary(client, image, command, {OWNER: "builder"}, network_mode="none") as container,
-    ):
-        container.put_archive("/", plain)
-        container.start()
-        code = container.wait(timeout=COMPILE_LIMIT_S + 10)["StatusCode"]
-        if code != 0:
-            output = container.logs(tail=10).decode(errors="replace").strip()
-            raise ClusterError(
-                f"the project's code does not compile in the image (exit code {code})",
-                where=image,
-                cause=output or "the container was ended",
-                next_step="see that the image's Python is 3.11 or newer; if it is, reinstall dethrone",
-            )
-        container.commit(repository=_REPOSITORY, tag=digest, changes=['CMD ["python3"]', f"LABEL {OWNER}={_CODE}"])
+    plain = archive(sources(), root=LIB)
+    return layered(
+        client,
+        image,
+        _CODE,
+        key=_COMPILE.encode() + plain,
+        content=lambda: plain,
+        command=("/bin/sh", "-c", _IN_TIME, "sh", str(COMPILE_LIMIT_S), _COMPILE),
+        finish=lambda container: _compile(container, where=image),
+        progress=progress,
+    )
 
 
-def forget_old(client: docker.DockerClient, *, owned: str, kept: int) -> None:
-    """Remove all such layers but the newest few; the engine itself refuses to remove one that a container uses."""
-    found = client.images.list(filters={"label": f"{OWNER}={owned}"})
-    found.sort(key=lambda image: str((image.attrs or {}).get("Created", "")), reverse=True)
-    for image in found[kept:]:
-        with contextlib.suppress(docker.errors.APIError):
-            client.images.remove(str(image.id))
+def _compile(container: Container, *, where: str) -> None:
+    container.start()
+    code = container.wait(timeout=COMPILE_LIMIT_S + 10)["StatusCode"]
+    if code != 0:
+        output = container.logs(tail=10).decode(errors="replace").strip()
+        raise ClusterError(
+            f"the project's code does not compile in the image (exit code {code})",
+            where=where,
+            cause=output or "the container was ended",
+            next_step="see that the image's Python is 3.11 or newer; if it is, reinstall dethrone",
+        )
