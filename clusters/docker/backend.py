@@ -71,7 +71,9 @@ class DockerBackend(confirm.AgentBackend):
         able |= {"descriptors", "members"}
         able |= frozenset(controller for controller in OF_GROUPS if kernel_limits(controller))
         without = {"vdso"} if why_no_vdso() else set[str]()
-        return BackendTraits(memory_dir=f"{MEMORY}/data", capabilities=(USUAL_CAPABILITIES | able) - without)
+        return BackendTraits(
+            memory_dir=f"{MEMORY}/data", brings=True, capabilities=(USUAL_CAPABILITIES | able) - without
+        )
 
     def available(self) -> Available:
         """Whether an engine answers this user."""

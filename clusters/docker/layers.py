@@ -42,7 +42,7 @@ def layered(
     finish: Callable[[Container], None] = lambda _: None,
     progress: Progress,
 ) -> str:
-    """The tag of ``image`` with this layer. ``key``: all that it depends on beside the image; ``content``: a tar of it;
+    """The tag of ``image`` with this layer. ``key``: all that it depends on except the image; ``content``: a tar of it;
     ``finish`` works on the container, whose ``command`` has not been started."""
     repository = f"dethrone/{kind.name}"
     with explained(f"looking for {kind.words} in the engine"):

@@ -26,8 +26,8 @@ class DeploySpec(msgspec.Struct, frozen=True, kw_only=True):
 
     ``voters``: who counts for quorums; empty: all nodes. ``needs``: what the planned faults need of hosts, as in
     ``Fault.needs``. ``memory_bytes``, ``pids``: as in ``RunDefaults``. ``shown``: paths of this machine that nodes
-    read, where hosts are made of it (``OfThisMachine``). ``files``: large contents of nodes' files, which a backend
-    may bring with its hosts (``Bringing``).
+    read, where hosts are made of it (``OfThisMachine``). ``files``: large contents of nodes' files, where the
+    backend brings them with its hosts (``Bringing``).
     """
 
     run_id: str
@@ -264,6 +264,8 @@ class BackendTraits(msgspec.Struct, frozen=True, kw_only=True):
 
     ``memory_dir``: where nodes may keep their data in memory, so that no other process's syncs hold up theirs; each
     host has its own, which lives as long as the host; "": nowhere.
+
+    ``brings``: what ``DeploySpec.files`` has comes with its hosts.
     """
 
     capabilities: frozenset[str] = USUAL_CAPABILITIES
@@ -273,6 +275,7 @@ class BackendTraits(msgspec.Struct, frozen=True, kw_only=True):
     enter: Callable[[], None] = lambda: None
     unsafe: Callable[[], Backend] | None = None
     memory_dir: str = ""
+    brings: bool = False
 
 
 class Backend(Protocol):

@@ -357,7 +357,7 @@ def deploy_spec(drafted: Draft, ledger: Ledger, *, base: str | None, run_id: str
         memory_bytes=defaults.memory_bytes,
         pids=defaults.pids,
         shown=system.shown() if isinstance(system, OfThisMachine) else (),
-        files=tuple(system.large_files()) if isinstance(system, Bringing) else (),
+        files=tuple(system.large_files()) if drafted.backend.traits.brings and isinstance(system, Bringing) else (),
     )
 
 
