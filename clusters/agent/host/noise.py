@@ -65,21 +65,20 @@ class Gap:
     A thread that worked for at least half of the time was not delayed.
     """
 
-    def __init__(self, period_ns: int) -> None:
-        self._period_ns = period_ns
-        self._last = (0, 0)
+    def __init__(self) -> None:
+        self._due = (0, 0)
 
-    def begin(self, now: int, busy: int) -> None:
-        """The last look ended; ``busy``: the thread's own processor time."""
-        self._last = (now, busy)
+    def begin(self, due: int, busy: int) -> None:
+        """A look ended, and the next one is ``due``; 0: there is none. ``busy``: the thread's own processor time."""
+        self._due = (due, busy)
 
     def end(self, now: int, busy: int, limit_ns: int) -> tuple[int, int] | None:
         """The next look begins: returns the span of its delay, if longer than ``limit_ns``."""
-        last, worked = self._last
-        late = now - last - self._period_ns
-        if not last or late <= limit_ns or 2 * (busy - worked) > late:
+        due, worked = self._due
+        late = now - due
+        if not due or late <= limit_ns or 2 * (busy - worked) > late:
             return None
-        return last + self._period_ns, now
+        return due, now
 
 
 def parse_pressure(text: str) -> int | None:
@@ -216,7 +215,7 @@ class Canary:
 
     def _sync(self) -> None:
         fd, of, at, number = -1, None, 0, 0
-        gap = Gap(int(SYNC_GAP_S * SECOND))
+        gap = Gap()
         while True:
             time.sleep(SYNC_GAP_S)
             late = gap.end(now_ns(), time.thread_time_ns(), self.limit_ns)
@@ -246,7 +245,7 @@ class Canary:
                 finally:
                     with self._lock:
                         took, self._flight = now_ns() - before, None
-                    gap.begin(before + took, time.thread_time_ns())
+                    gap.begin(before + took + int(SYNC_GAP_S * SECOND), time.thread_time_ns())
                 at += SYNC_BYTES
             except OSError as error:
                 self._figures["fsync_errors"] += 1

@@ -16,8 +16,8 @@ from dethrone.clusters.agent.host.common import SECOND, STARVED_NS, complain, no
 from dethrone.clusters.agent.host.news import News
 from dethrone.clusters.agent.host.noise import Gap
 
-SAMPLE_S = 0.025
-"""How often the threads of the node process are read while it runs."""
+SAMPLE_NS_MIN, SAMPLE_NS_MAX = SECOND // 40, SECOND // 10
+"""How often the threads of the node process are read while it runs, see ``sample_ns``."""
 STRETCH_NS = SECOND
 """A long stretch is reported in pieces of about this length."""
 THREADS_S = 0.1
@@ -33,6 +33,12 @@ THREADS_MAX = 256
 """The most threads of the node that are read; more are ignored."""
 ASLEEP = frozenset("STtI")
 """States that a thread leaves only by running."""
+
+
+def sample_ns(limit_ns: int) -> int:
+    """The pause between two samples: a wait beyond the limit fills half of what lies between two, even of an idle
+    thread and even if the second one is late by the limit. More samples of hundreds of threads cost the node itself."""
+    return min(max(limit_ns // IDLE_EVERY, SAMPLE_NS_MIN), SAMPLE_NS_MAX)
 
 
 class Stretch(NamedTuple):
@@ -221,14 +227,14 @@ class NodeWatch:
         return found
 
     def _watch(self) -> None:
-        gap = Gap(int(SAMPLE_S * SECOND))
+        gap = Gap()
         while True:
-            time.sleep(SAMPLE_S)
+            time.sleep(sample_ns(self.limit_ns) / SECOND)
             now, busy = now_ns(), time.thread_time_ns()
             late = gap.end(now, busy, self.limit_ns) if self._threads else None
             if late is not None:
                 self._news.noise("stall", *late, late[1] - late[0], thread="node-watch")
-            gap.begin(now, busy)
+            gap.begin(now + sample_ns(self.limit_ns), busy)
             try:
                 self._sample(time.monotonic())
             except Exception as error:  # noqa: BLE001 - a watch that ends silently would look like a quiet node

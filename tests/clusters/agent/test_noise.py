@@ -35,13 +35,13 @@ from dethrone.clusters.agent.host.noise import (
 from dethrone.clusters.agent.host.processes import descendants
 from dethrone.clusters.agent.host.threads import (
     IDLE_EVERY,
-    SAMPLE_S,
     Blocked,
     NodeWatch,
     Starved,
     Stretch,
     parse_schedstat,
     parse_state,
+    sample_ns,
 )
 from tests.waiting import until
 
@@ -366,18 +366,18 @@ def test_dropped_news_say_which_time_they_were_of(monkeypatch):
 
 
 def test_a_thread_that_watches_reports_when_it_could_not():
-    gap = Gap(25 * MS)
+    gap = Gap()
     assert gap.end(9 * SECOND, 0, 50 * MS) is None, "nothing was watched before"
-    gap.begin(SECOND, 0)
+    gap.begin(SECOND + 25 * MS, 0)
     assert gap.end(SECOND + 75 * MS, 0, 50 * MS) is None
     assert gap.end(SECOND + 76 * MS, 0, 50 * MS) == (SECOND + 25 * MS, SECOND + 76 * MS)
     assert gap.end(SECOND + 125 * MS, 51 * MS, 50 * MS) is None, "it was at work itself"
 
 
 def test_a_wait_beyond_the_limit_is_noticed_at_every_distance_of_samples_that_is_no_gap():
-    for idle in (1, IDLE_EVERY):
-        for late in range(0, 50 * MS, MS):
-            period = idle * int(SAMPLE_S * SECOND) + late
-            starved = Starved(0, 50 * MS)
-            assert starved.step(period, 51 * MS) is None
+    for limit_ns in (50 * MS, 90 * MS, 200 * MS, 500 * MS):
+        for idle, late in itertools.product((1, IDLE_EVERY), range(0, limit_ns, MS)):
+            period = idle * sample_ns(limit_ns) + late
+            starved = Starved(0, limit_ns)
+            assert starved.step(period, limit_ns + MS) is None
             assert starved.step(2 * period, 0) is not None
