@@ -1,4 +1,4 @@
-"""MySQL in the gallery: what its two small programs make of what servers say. PyMySQL is a stand-in here."""
+"""MySQL in the gallery: what its small program makes of what servers say. PyMySQL is a stand-in here."""
 
 from __future__ import annotations
 
@@ -63,31 +63,14 @@ def server():
 
 
 @pytest.fixture
-def programs(monkeypatch, server):
-    """``status`` and ``client``, with a library that knows the one server."""
-    pymysql, constants = ModuleType("pymysql"), ModuleType("pymysql.constants")
+def status(monkeypatch, server):
+    """The program, with a library that knows the one server."""
+    pymysql = ModuleType("pymysql")
     pymysql.MySQLError, pymysql.connect = FakeError, server.connect
-    constants.CLIENT = ModuleType("CLIENT")
-    constants.CLIENT.FOUND_ROWS = 2
     monkeypatch.setitem(sys.modules, "pymysql", pymysql)
-    monkeypatch.setitem(sys.modules, "pymysql.constants", constants)
-    names = [f"dethrone.clusters.gallery.mysql.{name}" for name in ("status", "client")]
-    yield [importlib.import_module(name) for name in names]
-    for name in names:
-        sys.modules.pop(name)
-
-
-@pytest.fixture
-def status(programs):
-    return programs[0]
-
-
-@pytest.fixture
-def client(programs):
-    return programs[1].Client({"n1": {"address": "127.0.0.1", "sql": 3306}})
-
-
-# --- what a server is ---------------------------------------------------------------------------------------------
+    name = "dethrone.clusters.gallery.mysql.status"
+    yield importlib.import_module(name)
+    sys.modules.pop(name)
 
 
 def view(number):
@@ -170,59 +153,3 @@ def test_a_server_that_starts_has_the_view_that_it_had_before(said):
     assert "no view yet" in said(view(0), offline, view(0), lines=1)[0]["error"]
     said(view(3), BOTH, view(3), view(4), ALONE, view(4), lines=2)
     assert said(view(0), offline, view(0), lines=1) == [{"role": "offline", "view": 4, "primary": None}]
-
-
-# --- clients ------------------------------------------------------------------------------------------------------
-
-
-def test_each_operation_is_one_statement_over_a_kept_connection(client, server):
-    server.answers = [1, [(1, '[1, "it\'s"]')], [(1, None)], 1, 1]
-    assert client.append("n1", "k", "it's") is None
-    assert client.read("n1", "k") == [1, "it's"]
-    assert client.get("n1", "k") is None
-    assert client.cas("n1", "k", None, 2) is True
-    assert client.cas("n1", "k", 1, 2) is True
-    assert [values for _, *values in server.asked] == [
-        ["k", '"it\'s"', '"it\'s"'],
-        ["k"],
-        ["k"],
-        ["k", "2"],
-        ["2", "k", "1"],
-    ]
-    assert server.opened == 1
-
-
-@pytest.mark.parametrize("serves", [0, None])
-def test_what_a_server_out_of_its_group_has_is_not_read(client, server, serves):
-    server.answers = [[(serves, "[1]")]] * 2
-    for ask in (client.read, client.get):
-        with pytest.raises(client.not_done, match="out of its group"):
-            ask("n1", "k")
-
-
-def test_a_statement_that_changed_nothing_is_no_claim_about_the_register(client, server):
-    server.answers = [0]
-    with pytest.raises(client.not_done, match="something else"):
-        client.cas("n1", "k", 1, 2)
-
-
-@pytest.mark.parametrize("code", [1062, 1290, 3101])
-def test_what_a_server_refuses_has_certainly_not_happened(client, server, code):
-    server.answers = [FakeError(code, "no")]
-    with pytest.raises(client.not_done):
-        client.put("n1", "k", 7)
-
-
-@pytest.mark.parametrize("error", [FakeError(3100, "hook"), FakeError(2013, "lost"), FakeError(), OSError()])
-def test_every_other_error_is_doubt_and_costs_the_connection(client, server, error):
-    server.answers = [error, 1]
-    with pytest.raises(type(error)):
-        client.put("n1", "k", 7)
-    client.put("n1", "k", 7)
-    assert server.opened == 2
-
-
-def test_what_was_never_sent_is_certain(client, server):
-    server.answers = ["refuses"]
-    with pytest.raises(client.not_done, match="refused"):
-        client.append("n1", "k", 7)
