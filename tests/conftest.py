@@ -1,4 +1,4 @@
-"""What holds for every test: its markers agree, its properties do not fail because the machine is slow."""
+"""What holds for every test: its markers agree, and its properties do not fail because the machine is slow."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, is_hypothesis_test, settings
 
+from tests import drawn
 from tests.run_all import WAITING
 
 QUICK_EXAMPLES = 10
@@ -40,12 +41,27 @@ def objection(marks: Iterable[pytest.Mark]) -> str | None:
     return None
 
 
+def undrawn(items: Iterable[pytest.Item], one_of: int) -> set[pytest.Item]:
+    """Those that this commit leaves to others."""
+    changed = drawn.changed() if one_of > 1 else ()
+    return {item for item in items if drawn.rank(item.nodeid) % one_of and item.location[0] not in changed}
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """How many of the tests that take long are drawn."""
+    what = "run one of N tests, drawn by the commit, and all in files that it changed [1]"
+    parser.addoption("--one-of", type=int, default=1, metavar="N", help=what)
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Refuse markers that contradict each other; hold every property to few examples under the profile ``quick``."""
+    """Refuse markers that contradict each other; draw; hold every property to few examples under ``quick``."""
     wrong = [f"{item.nodeid}: {why}" for item in items if (why := objection(item.iter_markers()))]
     if wrong:
         raise pytest.UsageError("\n".join(wrong))
+    gone = undrawn(items, config.getoption("--one-of"))
+    config.hook.pytest_deselected(items=list(gone))
+    items[:] = [item for item in items if item not in gone]
     if config.getoption("--hypothesis-profile") != "quick":
         return
     for item in items:

@@ -4,11 +4,12 @@
 
 ``quick`` runs ``make check`` and, at the same time, the tests that only compute and are not slow, on all cores and
 with few examples of a property. ``test`` starts with these, while ``make`` prepares what the others need. Then it
-runs those with processes and namespaces of their own; at the same time those on Spark, and those that compute slowly,
-with the processor time that these leave. Then come those on Docker and other whole runs, three files at a time, since
-they mostly wait; the longest start first, so that none runs on alone at the end. Those that need a quiet machine come
-last.
-``all`` adds the tests marked ``nightly`` and all examples of properties, and runs those on Docker one by one.
+runs those with processes and namespaces of their own; at the same time those on Spark, and, with the processor time
+that these leave, a third of those that compute slowly, drawn by the commit. Then come those on Docker and other whole
+runs, three files at a time, since they mostly wait; the longest start first, so that none runs on alone at the end.
+Those that need a quiet machine come last.
+``all`` adds the tests marked ``nightly``, the other slow ones and all examples of properties, and runs those on
+Docker one by one.
 The exit code is the worst of all parts; a part without tests is no failure as long as another part ran some.
 """
 
@@ -55,6 +56,9 @@ LONGEST = (
     "tests/live/test_gallery.py",
 )
 """Files of whole runs that take longer than half a minute, the longest first: the order in which they start."""
+
+ONE_OF = 3
+"""Of as many slow tests ``make test`` runs one, and all in files that the commit changed (``tests/drawn.py``)."""
 
 INTERRUPTED = 2
 NOTHING_RAN = 5
@@ -110,7 +114,8 @@ def stages(level: str) -> list[list[Part]]:
         return [[computing]]
     processes = Part("processes", PROCESSES, (*QUIET, *DOCKER, *SPARK, *never))
     spark = Part("spark", SPARK, (*QUIET, *DOCKER, *never))
-    slow = Part("slow", ("slow",), (*WAITING, *never), workers=cores, yields=True)
+    few = () if level == "all" else ("--one-of", str(ONE_OF))
+    slow = Part("slow", ("slow",), (*WAITING, *never), workers=cores, yields=True, words=few)
     docker = Part("docker", DOCKER, (*QUIET, *never), workers=0 if level == "all" else 3)
     quiet = Part("quiet", QUIET, never)
     return [[computing], [processes, spark, slow], [docker], [quiet]]

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 import sys
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests import run_all
-from tests.conftest import QUICK_EXAMPLES, objection
+from tests import drawn, run_all
+from tests.conftest import QUICK_EXAMPLES, objection, undrawn
 
 ROOT = Path(__file__).parents[1]
 LISTED = re.compile(r"^\| `(tests/\S+\.py)` \| \S", re.MULTILINE)
@@ -107,6 +108,48 @@ def test_each_level_runs_its_parts(runner):
     assert run_all.main("all", []) == 0
     assert started[:2] == ["make images-all java tools", "make check"]
     assert ["not nightly" in part for part in started[2:]] == [False] * 6
+
+
+def test_ci_runs_a_part_of_the_slow_tests_that_the_commit_draws_and_test_all_runs_them_all():
+    drawing = {
+        level: [part for stage in run_all.stages(level) for part in stage if "--one-of" in part.words]
+        for level in run_all.NEEDS
+    }
+    assert {level: [part.some_of for part in parts] for level, parts in drawing.items()} == {
+        "quick": [],
+        "test": [("slow",)],
+        "all": [],
+    }
+
+
+def test_every_slow_test_is_drawn_by_some_commit_and_few_by_each(monkeypatch):
+    names = [f"test_{number}" for number in range(60)]
+    by = []
+    for number in range(30):
+        monkeypatch.setattr(drawn, "commit", lambda number=number: f"{number:040}")
+        by.append({name for name in names if not drawn.rank(name) % run_all.ONE_OF})
+        assert drawn.first(names, 2) == drawn.first(reversed(names), 2)
+    assert {len(one) for one in by} <= {*range(8, 36)}
+    assert {name for one in by for name in one} == {*names}
+
+
+def test_files_that_the_commit_changed_are_run_whole(monkeypatch):
+    monkeypatch.setattr(drawn, "commit", lambda: "0" * 40)
+    monkeypatch.setattr(drawn, "changed", lambda: frozenset({"tests/test_new.py"}))
+
+    class Item(NamedTuple):
+        nodeid: str
+        location: tuple[str, ...]
+
+    items = [
+        Item(f"{file}::test_{number}", (file,))
+        for file in ("tests/test_new.py", "tests/test_old.py")
+        for number in range(40)
+    ]
+    assert undrawn(items, 1) == set()
+    gone = undrawn(items, 3)
+    assert {item.location[0] for item in gone} == {"tests/test_old.py"}
+    assert 15 <= len(gone) <= 37
 
 
 def test_files_on_docker_start_longest_first_and_each_of_these_exists():

@@ -6,19 +6,19 @@ starts all, on three and on five.
 
 from __future__ import annotations
 
-import hashlib
 import json
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from dethrone.clusters import gallery
 from dethrone.harness.core import registry
+from tests import drawn
 from tests.command import dethrone
 
 pytestmark = [pytest.mark.docker, pytest.mark.system]
 FOLDER = Path(gallery.__path__[0]).resolve()
+WITHIN = FOLDER.relative_to(drawn.ROOT)
 FILES = sorted(FOLDER.rglob("*.toml"))
 SYSTEMS = {file: registry.load(registry.SYSTEMS, file.stem) for file in FILES}
 CASES = [
@@ -28,17 +28,12 @@ CASES = [
 DRAWN = 2
 
 
-def git(*words):
-    done = subprocess.run(["git", *words], cwd=FOLDER, capture_output=True, text=True, check=False)
-    return done.stdout if done.returncode == 0 else ""
-
-
 def of_this_commit():
     """The descriptions and versions that CI starts."""
-    head = git("rev-parse", "HEAD")
-    drawn = sorted(CASES, key=lambda case: hashlib.sha256(f"{head}{case[0].name}{case[1]}".encode()).digest())[:DRAWN]
-    changed = {Path(name).parts[0] for name in git("diff", "--relative", "--name-only", "HEAD~1").split()}
-    return {*drawn, *(case for case in CASES if case[0].relative_to(FOLDER).parts[0] in changed)}
+    named = {f"{file.name}{version}": (file, version) for file, version in CASES}
+    folders = {Path(name).relative_to(WITHIN).parts[0] for name in drawn.changed() if Path(name).is_relative_to(WITHIN)}
+    ours = {case for case in CASES if case[0].relative_to(FOLDER).parts[0] in folders}
+    return ours | {named[name] for name in drawn.first(named, DRAWN)}
 
 
 def each():
