@@ -97,6 +97,7 @@ def judged(checker, events, **promised):
     return msgspec.to_builtins(verdict)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("trouble", [0.0, 0.05, 0.3])
 def test_verdicts_are_those_of_looking_at_each_operation(monkeypatch, trouble):
     fast, calm = {}, 0

@@ -73,6 +73,7 @@ def few(monkeypatch):
     return cuts
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strict", [False, True])
 @pytest.mark.parametrize("most", [12, 60])
 def test_random_histories_in_pieces_get_the_verdicts_that_they_get_whole(strict, most, few):

@@ -85,6 +85,7 @@ def test_a_violation_shows_proof_commands_and_report(site):
     assert not any("Traceback" in line for line in done.outlines)
 
 
+@pytest.mark.slow
 def test_the_command_that_runs_a_described_system_again_names_its_file_and_its_knobs(site):
     site.makepyfile('def test_unsafe(chaos):\n    chaos("./mine.toml", settings={"quick": "a b"}).assert_valid()\n')
     done = site.runpytest("--chaos-out", "kept")
@@ -110,6 +111,7 @@ def test_a_schedule_may_be_named_by_a_text_and_one_that_is_not_there_is_named(si
     assert (site.path / "asked.txt").read_text().split()[-1] == "x.toml"
 
 
+@pytest.mark.slow
 def test_a_second_session_keeps_the_runs_of_the_first(site):
     site.makepyfile('def test_safe(chaos):\n    chaos("raft").assert_valid()\n    chaos("raft", shared=True)\n')
     for _ in range(2):
@@ -119,6 +121,7 @@ def test_a_second_session_keeps_the_runs_of_the_first(site):
     assert len({tuple(run) for run in runs}) == 4
 
 
+@pytest.mark.slow
 def test_trouble_of_the_harness_is_an_error_and_no_verdict(site):
     site.makepyfile(
         """
@@ -133,6 +136,7 @@ def test_trouble_of_the_harness_is_an_error_and_no_verdict(site):
     site.runpytest().assert_outcomes(passed=1)
 
 
+@pytest.mark.slow
 def test_the_marker_gives_defaults_that_a_call_overrides(site):
     site.makepyfile(
         """
@@ -156,6 +160,7 @@ def test_the_marker_gives_defaults_that_a_call_overrides(site):
     assert rows[0][3] != rows[1][3]
 
 
+@pytest.mark.slow
 def test_tests_that_share_get_one_run_and_each_judges_a_property_of_its_own(site):
     site.makepyfile(
         """
@@ -192,6 +197,7 @@ def test_tests_that_share_get_one_run_and_each_judges_a_property_of_its_own(site
     assert len((site.path / "asked.txt").read_text().splitlines()) == 3
 
 
+@pytest.mark.slow
 def test_the_seed_can_come_from_the_commit_that_is_tested(site, monkeypatch):
     monkeypatch.setenv("GITHUB_SHA", "00000a0f" + 32 * "b")
     site.makepyfile('def test_safe(chaos):\n    chaos("raft").assert_valid()\n')

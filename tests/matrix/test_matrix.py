@@ -94,6 +94,7 @@ def test_a_proof_that_fails_is_told_whichever_way_it_lies():
     assert "NOT EXPOSED by raft-b5 in 10 runs" in " ".join(lines([other]))
 
 
+@pytest.mark.slow
 def test_what_no_run_can_judge_is_not_held():
     exempt = Proof(by="raft-b5", checkers=("step-down-without-quorum",))
     judged = carried(column(("holds", exempt)))

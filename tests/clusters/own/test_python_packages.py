@@ -73,6 +73,7 @@ def index(tmp_path, monkeypatch):
     return folder
 
 
+@pytest.mark.slow
 def test_packages_are_pinned_with_what_they_need_and_built_where_there_is_no_wheel(index, tmp_path):
     found = wheels(("tiny-tool==1.0",), str(tmp_path / "my.toml"))
     assert list(found) == ["tiny_source-2.0-py3-none-any.whl", "tiny_tool-1.0-py3-none-any.whl"]
@@ -86,6 +87,7 @@ def test_packages_are_pinned_with_what_they_need_and_built_where_there_is_no_whe
     )
 
 
+@pytest.mark.slow
 def test_pins_of_two_versions_stay_next_to_each_other(index, tmp_path):
     path, tool, source = str(tmp_path / "my.toml"), ("tiny-tool==1.0",), ("tiny-source==2.0",)
     for one in (tool, source):
@@ -94,6 +96,7 @@ def test_pins_of_two_versions_stay_next_to_each_other(index, tmp_path):
     assert len(python_packages.pinned(tool, path)) == 2
 
 
+@pytest.mark.slow
 def test_what_was_pinned_is_used_again_without_the_index_and_other_packages_are_pinned_anew(index, tmp_path):
     first = wheels(("tiny-tool==1.0",), str(tmp_path / "my.toml"))
     pins = (tmp_path / "my.lock").read_text()
@@ -107,6 +110,7 @@ def test_what_was_pinned_is_used_again_without_the_index_and_other_packages_are_
     assert "[system] python" in error.value.where
 
 
+@pytest.mark.slow
 def test_a_package_that_is_not_what_was_pinned_is_refused(index, tmp_path):
     wheels(("tiny-tool==1.0",), str(tmp_path / "my.toml"))
     changed = (tmp_path / "my.lock").read_text()
@@ -160,6 +164,7 @@ def start(system, node):
 COMMAND = "\"/opt/mine --id {name} --peers {members} --log '{log_dir}/x y'\""
 
 
+@pytest.mark.slow
 def test_a_node_finds_packages_and_their_programs_without_a_network(index, tmp_path):
     system, node = node_of(
         tmp_path, [('name = "mine"', 'name = "mine"\npython = ["tiny-tool==1.0"]'), (COMMAND, '"tiny-tool"')]

@@ -38,6 +38,7 @@ def test_the_go_sample_prints_what_the_validator_accepts():
     accepted(output(find_go("go 1.21", progress=print), "run", "trace.go", cwd=SAMPLES))
 
 
+@pytest.mark.slow
 def test_the_java_sample_prints_what_the_validator_accepts(tmp_path):
     output(compiler("javac"), "-d", str(tmp_path), str(SAMPLES / "Trace.java"))
     accepted(output(compiler("java"), "-cp", str(tmp_path), "Trace"))

@@ -78,6 +78,7 @@ def test_the_same_seed_gives_the_same_bytes_whatever_the_interpreter(system, fau
         assert digest(3, hash_seed=hash_seed, faults=faults, system=system, python=python) == first, python
 
 
+@pytest.mark.slow
 def test_another_seed_gives_another_history():
     assert digest(3, hash_seed=0) != digest(4, hash_seed=0)
 
@@ -175,6 +176,7 @@ def test_a_target_that_speaks_http_runs_too():
     assert "one-vote-per-term" in found.failing()
 
 
+@pytest.mark.slow
 def test_settings_of_the_simulator_reach_the_plan_and_the_network():
     slow = options(settings={"sim.latency_us": "20000..30000", "sim.client_latency_us": "1000"}, faults=())
     found = rehearse(slow, {}, seed=1)

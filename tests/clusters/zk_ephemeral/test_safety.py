@@ -35,6 +35,7 @@ def judge(w, *, keeps):
         assert w.clients.acknowledged() <= set(one)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CONFIGS)
 @example(schedule=KIP_101, seed=224)
 @given(schedule=steps(World, NAMES, most=50), seed=st.integers(0, 1 << 16))

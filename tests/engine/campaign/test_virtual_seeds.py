@@ -31,6 +31,7 @@ def go(out, seeds, **more):
     return rows, shown, progress
 
 
+@pytest.mark.slow
 def test_rows_come_in_the_order_of_the_seeds_whatever_the_number_of_workers(tmp_path):
     seeds = (7, 3, 5, 1, 2, 4)
     alone = [told(row) for row in rows_of(options(), seeds, jobs=1)]

@@ -89,6 +89,7 @@ OPTIONS = RunOptions(
 JUDGING = {name: load_checkers()[name] for name in ("one-vote-per-term", "leader-when-owed")}
 
 
+@pytest.mark.slow
 def test_an_honest_run_is_run_once_for_all_bugs_and_judged_again(tmp_path, monkeypatch):
     run, asked = simulated()
     monkeypatch.setattr(runner, "run", run)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import msgspec
+import pytest
 
 from dethrone.harness.core.clock import SECOND
 from dethrone.harness.core.history_files import read_history
@@ -25,6 +26,7 @@ def lines(history):
     return [msgspec.json.encode(event) for event in history.events[:-1]]
 
 
+@pytest.mark.slow
 def test_a_rehearsal_has_the_events_of_the_run(tmp_path):
     result = run(options(out=tmp_path / "run", strategy="triggered"), Silence())
     stored = read_history(result.run_dir / "history")
@@ -33,6 +35,7 @@ def test_a_rehearsal_has_the_events_of_the_run(tmp_path):
     assert rehearsed.judgement.outcome == result.judgement.outcome
 
 
+@pytest.mark.slow
 def test_a_stored_run_is_replayed_from_its_directory_to_the_same_events(tmp_path):
     result = run(options(out=tmp_path / "run"), Silence())
     stored = read_stored(result.run_dir, trust=False)
@@ -53,6 +56,7 @@ def test_realised_times_hit_the_same_nodes_at_the_same_distances(tmp_path):
     assert all(abs(a.begin.lo - b.begin.lo - first) < SECOND for a, b in zip(was, now, strict=True))
 
 
+@pytest.mark.slow
 def test_a_replay_runs_at_the_recorded_time_scale_and_is_not_slowed_down_twice(tmp_path):
     options = RunOptions(system="raft", backend="sim", nodes=3, seed=5, out=tmp_path / "run", time_scale=2.0)
     result = run(options, Silence())

@@ -39,6 +39,7 @@ def options(**changes):
     return RunOptions(system="raft", backend="sim", nodes=5, zones=("a", "a", "b", "b", "c"), **changes)
 
 
+@pytest.mark.slow
 def test_a_run_in_zones_loses_whole_zones_and_says_so_in_plan_history_and_realised_schedule(tmp_path):
     ran = runner.run(
         options(faults=("kill", "partition"), time_limit_ns=40 * SECOND, seed=3, out=tmp_path / "run"), Silence()
