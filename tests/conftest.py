@@ -43,7 +43,9 @@ def objection(marks: Iterable[pytest.Mark]) -> str | None:
 
 def undrawn(items: Iterable[pytest.Item], one_of: int) -> set[pytest.Item]:
     """Those that this commit leaves to others."""
-    changed = drawn.changed() if one_of > 1 else ()
+    if one_of == 1:
+        return set()
+    changed = drawn.changed()
     return {item for item in items if drawn.rank(item.nodeid) % one_of and item.location[0] not in changed}
 
 
@@ -59,9 +61,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     wrong = [f"{item.nodeid}: {why}" for item in items if (why := objection(item.iter_markers()))]
     if wrong:
         raise pytest.UsageError("\n".join(wrong))
-    gone = undrawn(items, config.getoption("--one-of"))
-    config.hook.pytest_deselected(items=list(gone))
-    items[:] = [item for item in items if item not in gone]
+    if gone := undrawn(items, config.getoption("--one-of")):
+        config.hook.pytest_deselected(items=list(gone))
+        items[:] = [item for item in items if item not in gone]
     if config.getoption("--hypothesis-profile") != "quick":
         return
     for item in items:

@@ -30,7 +30,6 @@ def tried(tmp_path_factory):
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-@pytest.mark.slow
 def test_every_hostile_input_is_read_or_refused_within_its_limits(tried):
     assert len(tried) == COUNT
     assert [row for row in tried if row["broken"]] == []

@@ -18,7 +18,6 @@ from tests.command import dethrone
 
 pytestmark = [pytest.mark.docker, pytest.mark.system]
 FOLDER = Path(gallery.__path__[0]).resolve()
-WITHIN = FOLDER.relative_to(drawn.ROOT)
 FILES = sorted(FOLDER.rglob("*.toml"))
 SYSTEMS = {file: registry.load(registry.SYSTEMS, file.stem) for file in FILES}
 CASES = [
@@ -31,7 +30,8 @@ DRAWN = 2
 def of_this_commit():
     """The descriptions and versions that CI starts."""
     named = {f"{file.name}{version}": (file, version) for file, version in CASES}
-    folders = {Path(name).relative_to(WITHIN).parts[0] for name in drawn.changed() if Path(name).is_relative_to(WITHIN)}
+    changed = [drawn.ROOT / name for name in drawn.changed()]
+    folders = {file.relative_to(FOLDER).parts[0] for file in changed if file.is_relative_to(FOLDER)}
     ours = {case for case in CASES if case[0].relative_to(FOLDER).parts[0] in folders}
     return ours | {named[name] for name in drawn.first(named, DRAWN)}
 

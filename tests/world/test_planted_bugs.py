@@ -281,7 +281,6 @@ SHOWN = {
 }
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("protocol", "name", "problem", "names", "knobs"),
     [

@@ -227,14 +227,15 @@ class NodeWatch:
         return found
 
     def _watch(self) -> None:
-        gap = Gap()
+        gap, pause_ns = Gap(), sample_ns(self.limit_ns)
         while True:
-            time.sleep(sample_ns(self.limit_ns) / SECOND)
+            time.sleep(pause_ns / SECOND)
             now, busy = now_ns(), time.thread_time_ns()
             late = gap.end(now, busy, self.limit_ns) if self._threads else None
             if late is not None:
                 self._news.noise("stall", *late, late[1] - late[0], thread="node-watch")
-            gap.begin(now + sample_ns(self.limit_ns), busy)
+            pause_ns = sample_ns(self.limit_ns)
+            gap.begin(now + pause_ns, busy)
             try:
                 self._sample(time.monotonic())
             except Exception as error:  # noqa: BLE001 - a watch that ends silently would look like a quiet node

@@ -20,11 +20,10 @@ class FakeError(Exception):
 
 
 class Server:
-    """Answers statements with the next of ``answers``: rows, a number of changed rows, or an error; keeps what it was
-    asked."""
+    """Answers statements with the next of ``answers``: rows, or an error."""
 
     def __init__(self):
-        self.answers, self.asked, self.opened = [], [], 0
+        self.answers, self.opened = [], 0
 
     def connect(self, **_how):
         self.opened += 1
@@ -42,16 +41,11 @@ class Server:
     def __exit__(self, *_error):
         return None
 
-    def execute(self, statement, values=()):
-        self.asked.append((statement, *values))
+    def execute(self, _statement):
         answer = self.answers.pop(0)
         if isinstance(answer, Exception):
             raise answer
-        self._rows = [] if isinstance(answer, int) else list(answer)
-        return answer if isinstance(answer, int) else len(answer)
-
-    def fetchone(self):
-        return self._rows[0] if self._rows else None
+        self._rows = list(answer)
 
     def fetchall(self):
         return self._rows

@@ -62,7 +62,6 @@ def a_night(path: Path, *systems: str, seeds: int = 1, **fields) -> Night:
     return Night(entries=entries, out=path / "nights", **fields)
 
 
-@pytest.mark.slow
 def test_a_night_runs_each_job_once_and_the_next_call_begins_another(tmp_path):
     night = a_night(tmp_path, "passes", "fails", seeds=2)
     done = started(night)
@@ -212,7 +211,6 @@ def test_a_secret_that_is_not_there_is_refused(tmp_path):
         started(Night(entries=(entry,), out=tmp_path / "nights"))
 
 
-@pytest.mark.slow
 def test_histories_of_old_runs_are_forgotten_but_not_those_that_failed(tmp_path):
     night = a_night(tmp_path, "passes", "fails", keep_ns=5 * DAY)
     first = started(night)
@@ -300,7 +298,6 @@ def test_a_night_that_was_started_in_the_background_where_ctrl_c_is_ignored_can_
     process.wait(timeout=WAIT_S)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_night_that_is_told_to_end_rolls_its_run_back_and_goes_on_later(tmp_path, number):
     process, directory = in_the_hanging_run(tmp_path)
@@ -325,7 +322,6 @@ def test_the_run_of_a_night_that_was_killed_rolls_back_and_the_next_call_loses_n
     assert any(path.name.endswith(".cut-short") for path in directory.iterdir())
 
 
-@pytest.mark.slow
 def test_a_second_night_waits_for_the_first_ones_lock_and_then_refuses(tmp_path, monkeypatch):
     monkeypatch.setattr("dethrone.harness.engine.nightly.night.TEARDOWN_S", 0.3)
     process, _ = in_the_hanging_run(tmp_path)
