@@ -6,8 +6,9 @@ Guarantees: only the standard library and the driver; a word becomes a parameter
 of a statement; all statements of an operation are one transaction of one kept connection, and it counts as done only
 once its commit was answered. ``NotDoneError`` is raised only where nothing has happened and nothing will: no connection
 was made, the server refused with a listed error before the commit was sent, or no row was changed and all was rolled
-back. Every other error is a ``DoubtError``, also each one at the commit, and its connection is closed. Out of scope:
-what rows mean (``sql_answers``), and time beyond connecting: who asks ends this process if an answer is late.
+back; then the connection is kept if its rollback succeeds. Every other error is a ``DoubtError``, also each one at the
+commit, and its connection is closed. Out of scope: what rows mean (``sql_answers``), and time beyond connecting: who
+asks ends this process if an answer is late.
 """
 
 from __future__ import annotations
@@ -129,11 +130,12 @@ class SqlClient:
             self._roll_back(node)
             raise
         except Exception as error:
+            if self._refused(error, op):
+                self._roll_back(node)
+                raise NotDoneError(self._said(error)) from error
             self._drop(node)
             if isinstance(error, DoubtError):
                 raise
-            if self._refused(error, op):
-                raise NotDoneError(self._said(error)) from error
             raise DoubtError(self._said(error)) from error
         try:
             connection.commit()

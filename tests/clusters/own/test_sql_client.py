@@ -191,7 +191,19 @@ def test_only_a_listed_error_of_the_server_before_the_commit_is_a_refusal(driver
     asking = client(put={"sql": [PUT], **listed})
     with pytest.raises(raised):
         asking.put("n1", "k", 1)
-    assert driver.asked[1:] == ["close"], "an error ends the connection, and with it the transaction"
+    refused = raised is NotDoneError
+    assert driver.asked[1:] == ["rollback" if refused else "close"], "nothing of the transaction is left"
+    asking.put("n1", "k", 1)
+    assert len(driver.connected) == (1 if refused else 2)
+
+
+def test_a_connection_that_cannot_roll_a_refused_transaction_back_is_not_used_again(driver):
+    driver.answers, driver.at_rollback = [DriverError(1290, "read-only"), 1], DriverError(2013, "lost connection")
+    asking = client(put={"sql": [PUT], "fail_codes": [1290]})
+    with pytest.raises(NotDoneError, match="1290"):
+        asking.put("n1", "k", 1)
+    assert driver.asked[1:] == ["rollback", "close"]
+    driver.at_rollback = None
     asking.put("n1", "k", 1)
     assert len(driver.connected) == 2
 
