@@ -14,7 +14,7 @@ from dethrone.clusters.own import sql_client
 from dethrone.clusters.own.client import OwnClient
 from dethrone.clusters.own.client_process import ClientProcess
 from dethrone.clusters.own.node_words import ids_of, member_words
-from dethrone.clusters.own.python_packages import wheel_files
+from dethrone.clusters.own.python_packages import unpacked
 from dethrone.clusters.own.spec import Description, OpTable
 from dethrone.clusters.own.sql_table import given_to_client
 from dethrone.harness.core.interfaces import NodeSpec
@@ -44,7 +44,8 @@ def _process(
     own = next((op.client for op in ops.values() if op.client), "")
     if not own and not any(op.sql for op in ops.values()):
         return None
-    path = [str(file) for file in wheel_files(system.python, description.path, pinned=description.pinned)]
+    packages = unpacked(system.python, description.path, pinned=description.pinned)
+    path = [] if packages is None else [str(packages)]
     if own:
         shown = {
             name: {"address": node.address, **table.ports, "knobs": dict(node.knobs)} for name, node in nodes.items()

@@ -4,7 +4,8 @@
 
 The first use writes ``FILE.lock`` next to ``FILE.toml``: every package that is needed, with the hash of what the index
 gave. From then on exactly these are used: wheels as they are, and of packages without one a wheel that is built here,
-once, and kept. Hosts get the wheels and unpack them without any network (``host/unpack``).
+once, and kept. Hosts get the wheels and unpack them without any network (``host/unpack``); clients on this machine find
+them unpacked and compiled, for a module in a wheel is compiled again by every process that imports it.
 
 Guarantees: pip is asked with this user's own configuration; what does not match the lock is refused; two processes that
 need the same wheels make them once. Out of scope: packages that other packages are built with, which pip chooses.
@@ -12,16 +13,19 @@ need the same wheels make them once. Out of scope: packages that other packages 
 
 from __future__ import annotations
 
+import compileall
+import contextlib
 import hashlib
 import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from dethrone.clusters.docker.state import locked, state_directory
 from dethrone.clusters.own import lock
+from dethrone.clusters.own.host.unpack import unpack_wheels
 from dethrone.clusters.own.package_index import check_exact, unavailable, wanted
 from dethrone.harness.core.errors import ConfigError
 
@@ -42,26 +46,28 @@ def wheels(requirements: Sequence[str], description: str, *, pinned: Sequence[st
 
     ConfigError: they cannot be had, or are not the pinned ones.
     """
-    found = {file.name: file for file in wheel_files(requirements, description, pinned=pinned)}
+    folder = _folder(requirements, description, pinned)
+    found = {} if folder is None else {file.name: file for file in sorted(folder.glob("*.whl"))}
     for name, path in found.items():
         if path.stat().st_size > WHEEL_MAX:
             raise ConfigError(f"{name} is too large for a host: over {WHEEL_MAX >> 20} MiB", where=_key(description))
     return {name: path.read_bytes() for name, path in found.items()}
 
 
-def wheel_files(requirements: Sequence[str], description: str, *, pinned: Sequence[str] = ()) -> Sequence[Path]:
-    """The wheels on this machine, likewise."""
-    if not requirements:
-        return ()
-    kept = state_directory("python")
-    with locked(kept / "lock", limit_s=2 * LIMIT_S):
-        pins = _pins(requirements, description, pinned)
-        python = f"{sys.implementation.name}{sys.version_info.major}{sys.version_info.minor}"
-        digest = hashlib.blake2b(f"{python}\n{pins}".encode(), digest_size=12).hexdigest()
-        folder = kept / digest
-        if not folder.is_dir():
-            _build(pins, folder, description)
-    return sorted(folder.glob("*.whl"))
+def unpacked(requirements: Sequence[str], description: str, *, pinned: Sequence[str] = ()) -> Path | None:
+    """Where this machine's Python finds the packages, likewise; None: there are none."""
+    folder = _folder(requirements, description, pinned)
+    if folder is None:
+        return None
+    place = folder / "unpacked"
+    with _kept() as kept:
+        if not place.is_dir():
+            with tempfile.TemporaryDirectory(prefix="make-", dir=kept) as made_in:
+                site = Path(made_in) / "unpacked"
+                unpack_wheels([str(file) for file in sorted(folder.glob("*.whl"))], str(site))
+                compileall.compile_dir(site, quiet=2, stripdir=made_in, prependdir=str(folder))  # a file for another Python stays as it is
+                site.replace(place)
+    return place
 
 
 def pinned(requirements: Sequence[str], description: str) -> tuple[str, ...]:
@@ -98,6 +104,28 @@ def name_and_version(file: str) -> tuple[str, str]:
         return name, version
     name, _, version = re.sub(r"\.(tar\.(gz|bz2|xz)|tgz|zip)$", "", file).rpartition("-")
     return name, version
+
+
+@contextlib.contextmanager
+def _kept() -> Iterator[Path]:
+    """Where wheels are kept, for this process alone."""
+    kept = state_directory("python")
+    with locked(kept / "lock", limit_s=2 * LIMIT_S):
+        yield kept
+
+
+def _folder(requirements: Sequence[str], description: str, stay: Sequence[str]) -> Path | None:
+    """The folder of the wheels, which are made if they are not there."""
+    if not requirements:
+        return None
+    with _kept() as kept:
+        pins = _pins(requirements, description, stay)
+        python = f"{sys.implementation.name}{sys.version_info.major}{sys.version_info.minor}"
+        digest = hashlib.blake2b(f"{python}\n{pins}".encode(), digest_size=12).hexdigest()
+        folder = kept / digest
+        if not folder.is_dir():
+            _build(pins, folder, description)
+    return folder
 
 
 def _pins(requirements: Sequence[str], description: str, stay: Sequence[str]) -> str:

@@ -111,6 +111,26 @@ def test_what_was_pinned_is_used_again_without_the_index_and_other_packages_are_
 
 
 @pytest.mark.slow
+def test_clients_find_packages_compiled_and_none_is_unpacked_twice(index, tmp_path):
+    tool, path = ("tiny-tool==1.0",), str(tmp_path / "my.toml")
+    place = python_packages.unpacked(tool, path)
+    (compiled,) = place.glob("__pycache__/tiny_source.*.pyc")
+    assert str(place / "tiny_source.py").encode() in compiled.read_bytes(), "a traceback names the file that is there"
+    (place / "mark").touch()
+    assert python_packages.unpacked(tool, path) == place
+    assert (place / "mark").exists()
+    said = subprocess.run(
+        [sys.executable, "-P", "-c", "import tiny_source; print(tiny_source.__file__)"],
+        env={"PYTHONPATH": str(place)},
+        capture_output=True,
+        check=True,
+        text=True,
+    )
+    assert said.stdout.strip() == str(place / "tiny_source.py")
+    assert python_packages.unpacked((), path) is None
+
+
+@pytest.mark.slow
 def test_a_package_that_is_not_what_was_pinned_is_refused(index, tmp_path):
     wheels(("tiny-tool==1.0",), str(tmp_path / "my.toml"))
     changed = (tmp_path / "my.lock").read_text()

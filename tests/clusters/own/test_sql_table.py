@@ -169,10 +169,10 @@ def test_what_only_faults_ask_for_is_not_by_sql():
 
 
 def test_the_process_finds_the_client_and_the_packages(monkeypatch, tmp_path):
-    monkeypatch.setattr("dethrone.clusters.own.clients.wheel_files", lambda *_, **__: [tmp_path / "p.whl"])
+    monkeypatch.setattr("dethrone.clusters.own.clients.unpacked", lambda *_, **__: tmp_path / "packages")
     of = system(PACKAGES, (HTTP, MYSQL))
     process = of.client(specs(of))._process
-    assert (process._file, process._name, process._path) == (SQL, "SqlClient", [str(tmp_path / "p.whl")])
+    assert (process._file, process._name, process._path) == (SQL, "SqlClient", [str(tmp_path / "packages")])
 
 
 def test_the_reference_shows_operations_by_sql_that_are_right():
