@@ -65,7 +65,9 @@ def unpacked(requirements: Sequence[str], description: str, *, pinned: Sequence[
             with tempfile.TemporaryDirectory(prefix="make-", dir=kept) as made_in:
                 site = Path(made_in) / "unpacked"
                 unpack_wheels([str(file) for file in sorted(folder.glob("*.whl"))], str(site))
-                compileall.compile_dir(site, quiet=2, stripdir=made_in, prependdir=str(folder))  # a file for another Python stays as it is
+                compileall.compile_dir(
+                    site, quiet=2, stripdir=made_in, prependdir=str(folder)
+                )  # a file for another Python stays as it is
                 site.replace(place)
     return place
 

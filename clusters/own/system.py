@@ -21,6 +21,7 @@ from dethrone.clusters.own.answers import explain, reading
 from dethrone.clusters.own.asked_over_tls import encrypted, over_tls
 from dethrone.clusters.own.changes import files_for_changes, private_files
 from dethrone.clusters.own.client import Divided
+from dethrone.clusters.own.client_process import ClientProgram
 from dethrone.clusters.own.clients import client_of
 from dethrone.clusters.own.clock import clock_command
 from dethrone.clusters.own.errands import errand_files, with_errands
@@ -83,6 +84,7 @@ class OwnSystem:
 
     def __init__(self, description: Description) -> None:
         self._description = description
+        self._programs: dict[str, ClientProgram] = {}
         self.name = description.system.name
         self.path = Path(description.path)
 
@@ -311,8 +313,10 @@ class OwnSystem:
     def client(self, nodes: Mapping[str, NodeSpec]) -> Client:
         """A new client."""
         told = self._description
-        client, asked = client_of(told, told.ops, told.ops_port, nodes), told.membership.asked
-        return Divided(client, client_of(told, asked, told.membership.port, nodes), asked) if asked else client
+        client, asked = client_of(told, told.ops, told.ops_port, nodes, self._programs), told.membership.asked
+        if not asked:
+            return client
+        return Divided(client, client_of(told, asked, told.membership.port, nodes, self._programs), asked)
 
     def operations(self) -> frozenset[str]:
         """The op names that its clients serve."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
 
 from dethrone.clusters.own.client import OwnClient
-from dethrone.clusters.own.client_process import PROGRAM, ClientProcess
+from dethrone.clusters.own.client_process import PROGRAM, ClientProcess, ClientProgram
 from dethrone.clusters.own.system import described as described_file
 from dethrone.harness.core.clock import MS, SECOND
 from dethrone.harness.core.errors import ConfigError
@@ -43,8 +44,10 @@ class Store:
         self.kept[key] = value
 
     def get(self, node, key):
-        if key in ("pid", "address", "path"):
-            return {"pid": os.getpid(), "address": self.nodes[node]["address"], "path": ":".join(sys.path)}[key]
+        if key in ("pid", "parent", "address", "path"):
+            address = self.nodes[node]["address"]
+            known = {"pid": os.getpid(), "parent": os.getppid(), "address": address, "path": ":".join(sys.path)}
+            return known[key]
         return self.kept.get(key) if key != "object" else {"a": 1}
 
     def cas(self, node, key, old, new):
@@ -68,13 +71,14 @@ LONG_NS = 20 * SECOND
 @pytest.fixture
 def made(tmp_path):
     (tmp_path / "store.py").write_text(SOURCE)
-    clients = []
+    clients, programs = [], {}
 
     def make(name="Store"):
         ops = described((HTTP, OPS)).ops
         nodes = {"n1": at_loopback()}
-        process = ClientProcess(f"store.py:{name}", tmp_path, {"n1": {"address": "127.0.0.1"}})
-        clients.append(OwnClient(nodes, ops, port=0, process=process))
+        given = {"n1": {"address": "127.0.0.1"}}
+        program = programs.setdefault(name, ClientProgram(f"store.py:{name}", tmp_path, given))
+        clients.append(OwnClient(nodes, ops, port=0, process=ClientProcess(program)))
         return clients[-1]
 
     yield make
@@ -118,6 +122,31 @@ def test_a_process_that_hangs_or_ends_leaves_doubt_and_is_replaced(made, key):
     assert second != first
     client.close()
     assert not Path(f"/proc/{second}").exists()
+
+
+def test_clients_are_forked_from_one_process_and_a_hung_one_is_replaced_alone(made):
+    one, other = made(), made()
+    assert ask(one, "get", "parent") == ask(other, "get", "parent")
+    (_, parent), (_, pid) = ask(one, "get", "parent"), ask(other, "get", "pid")
+    assert ask(one, "put", ["hangs", 1], timeout_ns=300 * MS)[0] == "info"
+    assert ask(one, "get", "parent") == ("ok", parent)
+    assert ask(other, "get", "pid") == ("ok", pid)
+    one.close()
+    assert ask(other, "get", "pid") == ("ok", pid)
+    other.close()
+    assert not Path(f"/proc/{parent}").exists()
+
+
+def test_a_client_outlives_the_process_that_forked_it_and_new_ones_get_another(made):
+    one, other = made(), made()
+    (_, parent), (_, pid) = ask(one, "get", "parent"), ask(one, "get", "pid")
+    os.kill(parent, signal.SIGKILL)
+    assert ask(one, "get", "pid") == ("ok", pid)
+    until(lambda: Path(f"/proc/{parent}/stat").read_text().split()[2] == "Z", what="its end")
+    assert ask(other, "get", "k") == ("ok", None)
+    one.close()
+    until(lambda: not Path(f"/proc/{pid}").exists(), what="the end of what its channel kept")
+    assert ask(other, "get", "k") == ("ok", None)
 
 
 def test_a_class_that_cannot_be_made_is_told_with_the_last_words_and_nothing_was_done(made):

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from dethrone.clusters.own.client import OwnClient
-from dethrone.clusters.own.client_process import ClientProcess
+from dethrone.clusters.own.client_process import ClientProcess, ClientProgram
 from dethrone.clusters.own.clients import SQL
 from dethrone.clusters.own.sql_table import given_to_client
 from dethrone.clusters.own.system import OwnSystem
@@ -133,7 +133,7 @@ def test_a_connection_that_is_not_made_in_time_is_no_doubt_and_a_statement_witho
     ops = {"put": described((HTTP, OPS)).ops["put"]}
     ops = {"put": msgspec.structs.replace(ops["put"], driver="slow_sql", connect={"slow": slow})}
     given = given_to_client(ops, {"n1": {}}, ports={}, knobs=(), secrets=())
-    process = ClientProcess(f"{SQL.name}:SqlClient", SQL.parent, given, path=[str(tmp_path)])
+    process = ClientProcess(ClientProgram(f"{SQL.name}:SqlClient", SQL.parent, given, path=[str(tmp_path)]))
     of = OwnSystem(described())
     client = OwnClient({"n1": specs(of)["n1"]}, ops, port=0, process=process)
     with contextlib.closing(client):
@@ -146,7 +146,7 @@ def test_a_connection_that_is_not_made_in_time_is_no_doubt_and_a_statement_witho
 def test_a_driver_that_is_not_there_is_said_and_nothing_was_done():
     ops = {"put": msgspec.structs.replace(described((HTTP, OPS)).ops["put"], driver="no_such_driver")}
     given = given_to_client(ops, MappingProxyType({"n1": {}}), ports={}, knobs=(), secrets=())
-    process = ClientProcess(f"{SQL.name}:SqlClient", SQL.parent, given)
+    process = ClientProcess(ClientProgram(f"{SQL.name}:SqlClient", SQL.parent, given))
     with contextlib.closing(
         OwnClient({"n1": specs(OwnSystem(described()))["n1"]}, ops, port=0, process=process)
     ) as client:

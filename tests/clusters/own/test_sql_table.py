@@ -171,8 +171,9 @@ def test_what_only_faults_ask_for_is_not_by_sql():
 def test_the_process_finds_the_client_and_the_packages(monkeypatch, tmp_path):
     monkeypatch.setattr("dethrone.clusters.own.clients.unpacked", lambda *_, **__: tmp_path / "packages")
     of = system(PACKAGES, (HTTP, MYSQL))
-    process = of.client(specs(of))._process
-    assert (process._file, process._name, process._path) == (SQL, "SqlClient", [str(tmp_path / "packages")])
+    first, second = (of.client(specs(of))._process._program for _ in range(2))
+    assert (first.file, first._name, first._path) == (SQL, "SqlClient", [str(tmp_path / "packages")])
+    assert first is second
 
 
 def test_the_reference_shows_operations_by_sql_that_are_right():
