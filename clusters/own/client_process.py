@@ -49,14 +49,24 @@ class ClientProgram:
     """Makes the processes of all clients of a class, which its own process has imported (``client_program``).
 
     ``client``: ``FILE:CLASS``, the file relative to ``folder``. ``given``: what the class is made with; of a user's
-    class the nodes. ``path``: further places of Python packages. Clients in several threads may share it.
+    class the nodes. ``path``: further places of Python packages. ``modules``: what the class will import as it is made.
+    Clients in several threads may share it.
     """
 
-    def __init__(self, client: str, folder: Path, given: Mapping[str, Any], *, path: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        client: str,
+        folder: Path,
+        given: Mapping[str, Any],
+        *,
+        path: Sequence[str] = (),
+        modules: Sequence[str] = (),
+    ) -> None:
         file, _, self._name = client.rpartition(":")
         self.file = folder / file
         self._given = json.dumps(given).encode() + b"\n"
         self._path = path
+        self._modules = modules
         self._lock = threading.Lock()
         self._numbers = itertools.count(1)
         self._users: set[object] = set()
@@ -117,7 +127,7 @@ class ClientProgram:
         self._control.settimeout(END_S)
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-P", str(PROGRAM), str(self.file), self._name],
+                [sys.executable, "-P", str(PROGRAM), str(self.file), self._name, *self._modules],
                 stdin=theirs.fileno(),
                 stdout=subprocess.DEVNULL,
                 stderr=self._errors,

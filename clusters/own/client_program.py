@@ -1,8 +1,10 @@
-"""The process that forks one for each client of a class, a user's or ours: ``python3 -P client_program.py FILE CLASS``.
+"""The process that forks one for each client of a class, a user's or ours.
 
-It imports the file once. Its input is a socket of packets: ``fork N``, with two descriptors, makes process N, which has
-the first as its channel and the second for what it prints; ``end N`` kills it with its group, and is answered once it
-is gone. At the end of the input it kills all of them.
+    python3 -P client_program.py FILE CLASS MODULE ...
+
+It imports the file and the modules once. Its input is a socket of packets: ``fork N``, with two descriptors, makes
+process N, which has the first as its channel and the second for what it prints; ``end N`` kills it with its group, and
+is answered once it is gone. At the end of the input it kills all of them.
 
 The first line of a channel is what the class is made with, as a JSON object; ``{}`` answers it once the class is made.
 Each line after it is an operation, ``{"f", "node", "arguments"}``; one line answers it: ``{"value": …}``, or
@@ -15,6 +17,7 @@ a process if an answer is late; threads that the file starts as it is imported, 
 from __future__ import annotations
 
 import contextlib
+import importlib
 import importlib.util
 import json
 import os
@@ -80,7 +83,7 @@ def fork(made: Any, control: socket.socket, channel: int, printed: int) -> int:
         os.dup2(printed, 2)
         os.close(printed)
         serve(made, socket.socket(fileno=channel))
-    except BaseException:  # noqa: BLE001 - whatever ends it is told in its last words
+    except BaseException:  # noqa: BLE001 - its last words are the traceback, whatever ended it
         traceback.print_exc()
     finally:
         with contextlib.suppress(OSError, ValueError):
@@ -99,13 +102,16 @@ def end(pid: int) -> None:
     os.waitpid(pid, 0)
 
 
-def main(file: str, name: str) -> None:
+def main(file: str, name: str, *modules: str) -> None:
     """Fork and kill until the input ends."""
     control = socket.socket(fileno=os.dup(0))
     with open(os.devnull, "rb") as nothing:  # noqa: PTH123
         os.dup2(nothing.fileno(), 0)
     os.dup2(2, 1)
     made = loaded(file, name)
+    for module in modules:
+        with contextlib.suppress(Exception):  # the class imports it as well, and reports what is wrong
+            importlib.import_module(module)
     running: dict[str, int] = {}
     while packet := socket.recv_fds(control, PACKET_MAX, 2):
         words, descriptors, _, _ = packet

@@ -56,12 +56,14 @@ def _process(
         return None
     packages = unpacked(system.python, description.path, pinned=description.pinned)
     path = [] if packages is None else [str(packages)]
-    folder, given = Path(description.path).parent, {}
+    folder, given, modules = Path(description.path).parent, {}, set()
     if client:
         for name, node in nodes.items():
             given[name] = {"address": node.address, **table.ports, "knobs": dict(node.knobs)}
     else:
         client, folder = f"{SQL.name}:{sql_client.SqlClient.__name__}", SQL.parent
         given = given_to_client(ops, words, ports=table.ports, knobs=description.knobs, secrets=table.secrets)
+        modules = {op.driver for op in ops.values() if op.driver}
     key = json.dumps([client, given, path], sort_keys=True)
-    return ClientProcess(programs.setdefault(key, ClientProgram(client, folder, given, path=path)))
+    program = ClientProgram(client, folder, given, path=path, modules=sorted(modules))
+    return ClientProcess(programs.setdefault(key, program))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from pathlib import Path
 
 import pytest
@@ -135,6 +136,23 @@ def test_clients_are_forked_from_one_process_and_a_hung_one_is_replaced_alone(ma
     assert ask(other, "get", "pid") == ("ok", pid)
     other.close()
     assert not Path(f"/proc/{parent}").exists()
+
+
+def test_what_a_class_imports_as_it_is_made_is_imported_once(tmp_path):
+    (tmp_path / "driver.py").write_text("import os\npid = os.getpid()\n")
+    (tmp_path / "mine.py").write_text(
+        "import os\n"
+        "class Mine:\n"
+        "    def __init__(self, nodes):\n"
+        "        import driver\n"
+        "        self.imported = driver.pid\n"
+        "    def get(self, node, key):\n"
+        "        return [self.imported, os.getppid()]\n"
+    )
+    asking = ClientProcess(ClientProgram("mine.py:Mine", tmp_path, {}, modules=["driver", "missing"]))
+    ((imported, parent),) = asking.ask("get", "n1", ["k"], time.monotonic_ns() + LONG_NS)
+    asking.close()
+    assert imported == parent
 
 
 def test_a_client_outlives_the_process_that_forked_it_and_new_ones_get_another(made):
