@@ -83,7 +83,7 @@ def fork(made: Any, control: socket.socket, channel: int, printed: int) -> int:
         os.dup2(printed, 2)
         os.close(printed)
         serve(made, socket.socket(fileno=channel))
-    except BaseException:  # noqa: BLE001 - its last words are the traceback, whatever ended it
+    except BaseException:  # noqa: BLE001 - a traceback has to be its last words
         traceback.print_exc()
     finally:
         with contextlib.suppress(OSError, ValueError):
