@@ -22,8 +22,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-import networkx as nx
-
 from dethrone.checkers.asked import under_way
 from dethrone.checkers.members import changed, configurations, removing
 from dethrone.harness.core.clock import Ns, Span
@@ -458,6 +456,8 @@ def witness(adjacency: Adjacency, quorum: int) -> Witness | None:
 
 def explain(adjacency: Adjacency) -> dict[str, Any]:
     """This graph for people: nodes not certainly well, links not certainly two-way, and the maximal cliques."""
+    import networkx as nx  # on use: it takes longer than judging a short run
+
     graph: Any = nx.Graph()
     voters = adjacency.voters
     graph.add_nodes_from(voters[bit] for bit in bits(adjacency.healthy))

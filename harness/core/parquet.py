@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dethrone.harness.core import rows
+from dethrone.harness.core.arrow_arrays import array, numbers
 from dethrone.harness.core.errors import HistoryError
 from dethrone.harness.core.files import open_regular, sync, why_unwritten
 from dethrone.harness.core.history import History
@@ -125,8 +126,9 @@ def block_of(path: Path, first: int) -> Block | None:
         metadata = file.schema_arrow.metadata or {}
         if _damage(metadata, str(path)) is not None:
             return None
-        seq = file.read(columns=["seq"], use_threads=False).column("seq").to_numpy()
-        if not np.array_equal(seq, np.arange(first, first + len(seq))):
+        seq = file.read(columns=["seq"], use_threads=False).column("seq")
+        places = np.concatenate([np.empty(0, np.int64), *map(numbers, seq.chunks)])
+        if not np.array_equal(places, np.arange(first, first + len(seq))):
             return None
         sizes = [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)]
         return Block(len(seq), metadata.get(_LINES, b"").decode(), tuple(accumulate(sizes[:-1], initial=0)))
@@ -249,4 +251,5 @@ def _batches(events: Sequence[Any], schema: pa.Schema) -> Iterator[pa.RecordBatc
         rows = [row_of(event) for event in events[start : start + BATCH]]
         if start + BATCH > last:
             rows[-1]["last_ns"] = max(event.t for event in events)
-        yield pa.RecordBatch.from_pylist(rows, schema=schema)
+        columns = [array([row.get(field.name) for row in rows], field.type) for field in schema]
+        yield pa.RecordBatch.from_arrays(columns, schema=schema)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dethrone.harness.core import rows
+from dethrone.harness.core import arrow_arrays, rows
 from dethrone.harness.core.chunks import ALL, E, Note, nodes_of
 from dethrone.harness.core.columns import (
     Bools,
@@ -87,13 +87,13 @@ class RowChunk:
         """See ``Chunk``."""
         places = np.flatnonzero(self._named(names) & self._all_traced)[within]
         index = self._batch.column("index")
-        known = index.is_valid().to_numpy(zero_copy_only=False)[places]
+        known = arrow_arrays.known(index)[places]
         bare = known & self._named(indexed)[places]
         columns = ("seq", "group", "node", "incarnation", "name", "term")
-        taken = (self._batch.column(name).take(_indices(places)) for name in columns)
+        taken = (self._batch.column(name).take(arrow_arrays.indices(places)) for name in columns)
         shell = self._is("source", "shell")[places].tolist()
         numbers = zip(self._column("index")[places].tolist(), known.tolist(), strict=True)
-        rest = iter(self._batch.column("rest").take(_indices(places[~bare])).to_pylist())
+        rest = iter(self._batch.column("rest").take(arrow_arrays.indices(places[~bare])).to_pylist())
         with decoded():
             yield from map(
                 Note,
@@ -116,8 +116,8 @@ class RowChunk:
             self.words,
             mask,
             named=self._column("index")[rows_of],
-            known=index.is_valid().to_numpy(zero_copy_only=False)[rows_of],
-            rests=lambda places: rest.take(_indices(rows_of[places])).dictionary_encode(),
+            known=arrow_arrays.known(index)[rows_of],
+            rests=lambda places: rest.take(arrow_arrays.indices(rows_of[places])).dictionary_encode(),
         )
 
     @cached_property
@@ -170,7 +170,7 @@ class RowChunk:
     def asked(self, words: Dictionary) -> Asked:
         """See ``Chunk``."""
         mask = self._is("type", "invoke")
-        rest = self._batch.column("rest").take(_indices(np.flatnonzero(mask)))
+        rest = self._batch.column("rest").take(arrow_arrays.indices(np.flatnonzero(mask)))
         return Asked(
             seq=self._numbers("seq", mask),
             t=self._numbers("t", mask),
@@ -185,7 +185,7 @@ class RowChunk:
     def returned(self, words: Dictionary) -> Returned:
         """See ``Chunk``."""
         mask = self._is("type", "return")
-        rest = self._batch.column("rest").take(_indices(np.flatnonzero(mask)))
+        rest = self._batch.column("rest").take(arrow_arrays.indices(np.flatnonzero(mask)))
         return Returned(
             seq=self._numbers("seq", mask),
             t=self._numbers("t", mask),
@@ -198,7 +198,7 @@ class RowChunk:
     def answers(self, naming: str) -> Iterator[tuple[int, str, Mapping[str, Any]]]:
         """See ``Chunk``."""
         batch = self._batch.select(["seq", "group", "rest"])
-        taken = batch.take(_indices(np.flatnonzero(self._is("type", "return") & self._is("status", "ok"))))
+        taken = batch.take(arrow_arrays.indices(np.flatnonzero(self._is("type", "return") & self._is("status", "ok"))))
         word = f'"{naming}"'
         with decoded():
             for seq, group, rest in zip(*map(rows.listed, taken.columns), strict=True):
@@ -210,7 +210,7 @@ class RowChunk:
     @property
     def last_ns(self) -> int:
         """See ``Chunk``."""
-        times = self._batch.column("t").to_numpy()
+        times = arrow_arrays.numbers(self._batch.column("t"))
         return int(times.max()) if len(times) else 0
 
     @cached_property
@@ -251,15 +251,14 @@ class RowChunk:
             return ()
         with decoded():
             batch = self._batch.select(["type", *columns]) if columns else self._batch
-            return list(rows.events_of(batch.take(_indices(places))))
+            return list(rows.events_of(batch.take(arrow_arrays.indices(places))))
 
     def _numbers(self, column: str, mask: Bools) -> Ints:
         values: Ints = self._column(column)[mask]
         return values
 
     def _flags(self, column: str, mask: Bools) -> Bools:
-        values: Bools = self._batch.column(column).fill_null(fill_value=False).to_numpy(zero_copy_only=False)[mask]
-        return values
+        return arrow_arrays.flags(self._batch.column(column))[mask]
 
     def _codes(self, column: str, mask: Bools, words: Dictionary) -> Codes:
         coded = self._batch.column(column)
@@ -271,8 +270,7 @@ class RowChunk:
         """All numbers of a column, or the codes of its words; -1 where there is none."""
         if name not in self._filled:
             column = self._batch.column(name)
-            numbers = getattr(column, "indices", column)
-            self._filled[name] = (numbers.fill_null(-1) if numbers.null_count else numbers).to_numpy()
+            self._filled[name] = arrow_arrays.numbers(getattr(column, "indices", column))
         return self._filled[name]
 
 
@@ -298,12 +296,8 @@ def _values(rest: Any, decode: Callable[[str], Any]) -> Values:
     def values(places: Ints | None) -> list[Any]:
         texts = pa.ipc.open_stream(packed).read_next_batch().column("rest")
         with decoded():
-            return list(map(decode, (texts if places is None else texts.take(_indices(places))).to_pylist()))
+            return list(
+                map(decode, (texts if places is None else texts.take(arrow_arrays.indices(places))).to_pylist())
+            )
 
     return values
-
-
-def _indices(places: Ints) -> Any:
-    import pyarrow as pa
-
-    return pa.array(places)

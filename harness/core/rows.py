@@ -11,7 +11,9 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+import numpy as np
 
+from dethrone.harness.core.arrow_arrays import mask, numbers
 from dethrone.harness.core.clock import Span
 from dethrone.harness.core.events import AnyEvent, Event, FaultEvent, Invoke, Observed, Return, Silent, Traced
 
@@ -169,12 +171,11 @@ def _derived(event: Traced) -> dict[str, Any]:
 
 def events_of(batch: pa.RecordBatch) -> Iterator[Any]:
     """The events of a batch, in order. The common kinds column by column, ten times as fast as row by row."""
-    import pyarrow.compute as pc
-
     kinds = listed(batch.column("type"))
     sources: dict[str, Iterator[Any]] = {}
     for kind in dict.fromkeys(kinds):
-        rows = batch.filter(pc.equal(batch.column("type"), kind)) if len(set(kinds)) > 1 else batch
+        of_kind = np.fromiter((one == kind for one in kinds), np.bool_, len(kinds))
+        rows = batch if of_kind.all() else batch.filter(mask(of_kind))
         sources[kind] = _KINDS.get(kind, _row_by_row)(rows)
     for kind in kinds:
         yield next(sources[kind])
@@ -308,12 +309,12 @@ def listed(column: Any) -> list[Any]:
     """The values of a column; of one whose words are a dictionary each word is one object."""
     if getattr(column, "dictionary", None) is not None:
         words = [*column.dictionary.to_pylist(), None]
-        return list(map(words.__getitem__, column.indices.fill_null(-1).to_numpy().tolist()))
+        return list(map(words.__getitem__, numbers(column.indices).tolist()))
     if not column.null_count and str(column.type) == "int64":
-        numbers: list[Any] = column.to_numpy().tolist()
-        return numbers
-    values: list[Any] = column.to_pylist()
-    return values
+        values: list[Any] = numbers(column).tolist()
+        return values
+    texts: list[Any] = column.to_pylist()
+    return texts
 
 
 def value_asked(rest: str) -> Any:
