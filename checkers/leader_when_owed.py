@@ -6,7 +6,7 @@ succeeds, or a leader that a quorum recognises. A window fails if
 
 * no progress was made for longer than the bound, and enough voters were polled closely enough to be sure that no leader
   was recognised in that time; or
-* a leader was recognised all that time, yet every write that clients sent to it, and waited for long enough, failed
+* one leader was recognised for that long, yet every write that clients sent to it, and waited for long enough, failed
   or did not come back within it.
 
 Noise of a host of the window is charged (``dethrone.checkers.noise``): what it leaves of a gap fails if it is longer
@@ -23,6 +23,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -242,7 +243,7 @@ class _Judge:
         return False
 
     def _stuck(self, window: Window, points: list[Point], successes: list[Ns]) -> None:
-        """A recognised leader at which every write fails for longer than the bound."""
+        """A recognised leader at which every write fails for longer than the bound; it may be a new one."""
         if not self._promise.leader_serves:
             return
         at, first = window.lo, True
@@ -253,11 +254,12 @@ class _Judge:
             at, first = until, False
 
     def _stuck_gap(self, window: Window, points: list[Point], lo: Ns, hi: Ns, bound: Ns) -> None:
-        inside = [point for point in points if lo <= point.t <= hi]
-        keys = {point.key for point in inside}
-        if len(keys) != 1:
-            return
-        leader = next(iter(keys))[0]
+        inside = (point for point in points if lo <= point.t <= hi)
+        for (leader, *_), of_it in groupby(inside, key=lambda point: point.key):
+            self._stuck_at(window, leader, list(of_it), bound)
+
+    def _stuck_at(self, window: Window, leader: str, inside: list[Point], bound: Ns) -> None:
+        """The same, while this one leads."""
         since, until = inside[0].t, inside[-1].t
         if until - since <= bound:
             return

@@ -74,10 +74,10 @@ class Teller(Tale):
         self.add(FaultEvent, fault=number, step=0, kind="transfer", victims=(node,), **ended)
         return self
 
-    def asked(self, times: int) -> Tale:
-        """So many processes append, and are not answered."""
-        for process in range(times):
-            self.invoke("append", ["k", process], "n1", process=process)
+    def asked(self, times: int, node: str = "n1", first: int = 0) -> Tale:
+        """So many processes, from this one on, append, and are not answered."""
+        for process in range(first, first + times):
+            self.invoke("append", ["k", process], node, process=process)
         return self
 
     def acks(self, nodes: str, term: int, index: int) -> Tale:
