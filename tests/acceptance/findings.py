@@ -109,6 +109,14 @@ KNOWN = (
         ),
         ("step-down-without-quorum",),
     ),
+    Known(
+        "nats-again",
+        (
+            *("nats", *_TRIO, "--schedule", "tests/live/leader_cut_off_again.toml"),
+            *("--time-limit", "150s", "--concurrency", "30"),
+        ),
+        ("leader-when-owed",),
+    ),
     Known("nats-power", ("nats", *_POWER), ("acknowledged-survives",), excused=True),
 )
 
