@@ -46,8 +46,10 @@ def wheels(requirements: Sequence[str], description: str, *, pinned: Sequence[st
 
     ConfigError: they cannot be had, or are not the pinned ones.
     """
-    folder = _folder(requirements, description, pinned)
-    found = {} if folder is None else {file.name: file for file in sorted(folder.glob("*.whl"))}
+    if not requirements:
+        return {}
+    with _folder(requirements, description, pinned) as folder:
+        found = {file.name: file for file in sorted(folder.glob("*.whl"))}
     for name, path in found.items():
         if path.stat().st_size > WHEEL_MAX:
             raise ConfigError(f"{name} is too large for a host: over {WHEEL_MAX >> 20} MiB", where=_key(description))
@@ -56,18 +58,16 @@ def wheels(requirements: Sequence[str], description: str, *, pinned: Sequence[st
 
 def unpacked(requirements: Sequence[str], description: str, *, pinned: Sequence[str] = ()) -> Path | None:
     """Where this machine's Python finds the packages, likewise; None: there are none."""
-    folder = _folder(requirements, description, pinned)
-    if folder is None:
+    if not requirements:
         return None
-    place = folder / "unpacked"
-    with _kept() as kept:
+    with _folder(requirements, description, pinned) as folder:
+        place = folder / "unpacked"
         if not place.is_dir():
-            with tempfile.TemporaryDirectory(prefix="make-", dir=kept) as made_in:
+            with tempfile.TemporaryDirectory(prefix="make-", dir=folder.parent) as made_in:
                 site = Path(made_in) / "unpacked"
                 unpack_wheels([str(file) for file in sorted(folder.glob("*.whl"))], str(site))
-                compileall.compile_dir(
-                    site, quiet=2, stripdir=made_in, prependdir=str(folder)
-                )  # a file for another Python stays as it is
+                # A file for another Python stays as it is.
+                compileall.compile_dir(site, quiet=2, stripdir=made_in, prependdir=str(folder))
                 site.replace(place)
     return place
 
@@ -109,25 +109,17 @@ def name_and_version(file: str) -> tuple[str, str]:
 
 
 @contextlib.contextmanager
-def _kept() -> Iterator[Path]:
-    """Where wheels are kept, for this process alone."""
+def _folder(requirements: Sequence[str], description: str, stay: Sequence[str]) -> Iterator[Path]:
+    """The folder of the wheels, for this process alone; they are made if they are not there."""
     kept = state_directory("python")
     with locked(kept / "lock", limit_s=2 * LIMIT_S):
-        yield kept
-
-
-def _folder(requirements: Sequence[str], description: str, stay: Sequence[str]) -> Path | None:
-    """The folder of the wheels, which are made if they are not there."""
-    if not requirements:
-        return None
-    with _kept() as kept:
         pins = _pins(requirements, description, stay)
         python = f"{sys.implementation.name}{sys.version_info.major}{sys.version_info.minor}"
         digest = hashlib.blake2b(f"{python}\n{pins}".encode(), digest_size=12).hexdigest()
         folder = kept / digest
         if not folder.is_dir():
             _build(pins, folder, description)
-    return folder
+        yield folder
 
 
 def _pins(requirements: Sequence[str], description: str, stay: Sequence[str]) -> str:

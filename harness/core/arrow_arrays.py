@@ -11,13 +11,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
+
+from dethrone.harness.core.columns import Bools, Ints
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-Numbers = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
 
 
 def array(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
@@ -39,14 +37,14 @@ def array(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
     return pa.Array.from_buffers(kind, len(values), [valid, *buffers])
 
 
-def mask(chosen: Flags) -> pa.Array:
+def mask(chosen: Bools) -> pa.Array:
     """What a batch is filtered by."""
     import pyarrow as pa
 
     return pa.Array.from_buffers(pa.bool_(), len(chosen), [None, _bits(chosen)])
 
 
-def indices(places: Numbers) -> pa.Array:
+def indices(places: Ints) -> pa.Array:
     """What rows are taken by."""
     import pyarrow as pa
 
@@ -62,24 +60,24 @@ def numbers(column: pa.Array) -> Any:
     return np.where(known(column), values, kind.type(-1)) if column.null_count else values
 
 
-def flags(column: pa.Array) -> Flags:
+def flags(column: pa.Array) -> Bools:
     """The values of ``bool``; False where there is none."""
     if not len(column):
         return np.empty(0, np.bool_)
     return _of_bits(column.buffers()[1], column) & known(column)
 
 
-def known(column: pa.Array) -> Flags:
+def known(column: pa.Array) -> Bools:
     """Where there is a value."""
     return _of_bits(column.buffers()[0], column) if column.null_count else np.ones(len(column), np.bool_)
 
 
-def _bits(values: Flags) -> pa.Buffer:
+def _bits(values: Bools) -> pa.Buffer:
     import pyarrow as pa
 
     return pa.py_buffer(np.packbits(values, bitorder="little"))
 
 
-def _of_bits(buffer: pa.Buffer, column: pa.Array) -> Flags:
+def _of_bits(buffer: pa.Buffer, column: pa.Array) -> Bools:
     end = column.offset + len(column)
     return np.unpackbits(np.frombuffer(buffer, np.uint8), count=end, bitorder="little")[column.offset :].view(np.bool_)
