@@ -11,7 +11,6 @@ import pytest
 from hypothesis import HealthCheck, is_hypothesis_test, settings
 
 from tests import drawn
-from tests.run_all import WAITING
 
 QUICK_EXAMPLES = 10
 
@@ -36,22 +35,20 @@ def objection(marks: Iterable[pytest.Mark]) -> str | None:
     of = {mark.name: mark for mark in marks}
     if "nightly" in of and not (len(of["nightly"].args) == 1 and of["nightly"].args[0]):
         return "nightly needs its reason"
-    if "slow" in of and (waits := sorted(of.keys() & set(WAITING))):
-        return f"slow is for tests that only compute, and {waits[0]} for tests that wait"
     return None
 
 
-def undrawn(items: Iterable[pytest.Item], one_of: int) -> set[pytest.Item]:
+def undrawn(slow: Iterable[pytest.Item], one_of: int) -> set[pytest.Item]:
     """Those that this commit leaves to others."""
     if one_of == 1:
         return set()
     changed = drawn.changed()
-    return {item for item in items if drawn.rank(item.nodeid) % one_of and item.location[0] not in changed}
+    return {item for item in slow if drawn.rank(item.nodeid) % one_of and item.location[0] not in changed}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """How many of the tests that take long are drawn."""
-    what = "run one of N tests, drawn by the commit, and all in files that it changed [1]"
+    what = "run one of N slow tests, drawn by the commit, and all in files that it changed [1]"
     parser.addoption("--one-of", type=int, default=1, metavar="N", help=what)
 
 
@@ -61,7 +58,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     wrong = [f"{item.nodeid}: {why}" for item in items if (why := objection(item.iter_markers()))]
     if wrong:
         raise pytest.UsageError("\n".join(wrong))
-    if gone := undrawn(items, config.getoption("--one-of")):
+    slow = (item for item in items if item.get_closest_marker("slow"))
+    if gone := undrawn(slow, config.getoption("--one-of")):
         config.hook.pytest_deselected(items=list(gone))
         items[:] = [item for item in items if item not in gone]
     if config.getoption("--hypothesis-profile") != "quick":

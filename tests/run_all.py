@@ -5,9 +5,9 @@
 ``quick`` runs ``make check`` and, at the same time, the tests that only compute and are not slow, on all cores and
 with few examples of a property. ``test`` starts with these, while ``make`` prepares what the others need. Then it
 runs those with processes and namespaces of their own; at the same time those on Spark, and, with the processor time
-that these leave, a third of those that compute slowly, drawn by the commit. Then come those on Docker and other whole
-runs, three files at a time, since they mostly wait; the longest start first, so that none runs on alone at the end.
-Those that need a quiet machine come last.
+that these leave, those that compute slowly. Then come those on Docker and other whole runs, three files at a time,
+since they mostly wait; the longest start first, so that none runs on alone at the end. Those that need a quiet machine
+come last. Of the slow tests of each part it runs a third, drawn by the commit.
 ``all`` adds the tests marked ``nightly``, the other slow ones and all examples of properties, and runs those on
 Docker one by one.
 The exit code is the worst of all parts; a part without tests is no failure as long as another part ran some.
@@ -108,16 +108,16 @@ def stages(level: str) -> list[list[Part]]:
     """The parts of a level. Those of a stage run at the same time, the first in the foreground; who yields runs on."""
     never = () if level == "all" else ("nightly",)
     words = () if level == "all" else ("--hypothesis-profile=quick",)
+    few = () if level == "all" else ("--one-of", str(ONE_OF))
     cores = os.cpu_count() or 1
     computing = Part("computing", (), (*WAITING, "slow", *never), workers=cores, words=words)
     if level == "quick":
         return [[computing]]
-    processes = Part("processes", PROCESSES, (*QUIET, *DOCKER, *SPARK, *never))
-    spark = Part("spark", SPARK, (*QUIET, *DOCKER, *never))
-    few = () if level == "all" else ("--one-of", str(ONE_OF))
+    processes = Part("processes", PROCESSES, (*QUIET, *DOCKER, *SPARK, *never), words=few)
+    spark = Part("spark", SPARK, (*QUIET, *DOCKER, *never), words=few)
     slow = Part("slow", ("slow",), (*WAITING, *never), workers=cores, yields=True, words=few)
-    docker = Part("docker", DOCKER, (*QUIET, *never), workers=0 if level == "all" else 3)
-    quiet = Part("quiet", QUIET, never)
+    docker = Part("docker", DOCKER, (*QUIET, *never), workers=0 if level == "all" else 3, words=few)
+    quiet = Part("quiet", QUIET, never, words=few)
     return [[computing], [processes, spark, slow], [docker], [quiet]]
 
 

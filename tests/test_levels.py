@@ -48,7 +48,6 @@ def test_what_only_test_all_runs_is_listed_in_contributing_with_its_reason():
         ([pytest.mark.docker, pytest.mark.system, pytest.mark.nightly("an image of its own")], None),
         ([pytest.mark.slow, pytest.mark.nightly("minutes")], None),
         ([pytest.mark.nightly], "nightly needs its reason"),
-        ([pytest.mark.slow, pytest.mark.spark], "slow is for tests that only compute, and spark for tests that wait"),
     ],
 )
 def test_markers_that_contradict_each_other_are_refused(marks, why):
@@ -117,7 +116,7 @@ def test_ci_runs_a_part_of_the_slow_tests_that_the_commit_draws_and_test_all_run
     }
     assert {level: [part.some_of for part in parts] for level, parts in drawing.items()} == {
         "quick": [],
-        "test": [("slow",)],
+        "test": [run_all.PROCESSES, run_all.SPARK, ("slow",), run_all.DOCKER, run_all.QUIET],
         "all": [],
     }
 

@@ -62,7 +62,8 @@ STAGES = {"noticed": "noticed_ns", "elected": "elect_ns", "first write": "write_
 class Subject(NamedTuple):
     """A system, and how fast faults may follow each other. ``awaited_s``: how long an outage is waited for at most;
     ``quiet_s``: after a heal, once all are in step; ``limit_s``: a run takes twice that at most; ``faults``: of it, at
-    most; ``clients``: fewer where each is a process of its own."""
+    most; ``clients``: fewer where each is a process of its own; ``rate``: operations a second, fewer where a read of a
+    list is a request a value."""
 
     system: str
     faults: int
@@ -70,6 +71,7 @@ class Subject(NamedTuple):
     quiet_s: int
     limit_s: int
     clients: int = CLIENTS
+    rate: int | None = None
 
 
 SUBJECTS = (
@@ -86,8 +88,8 @@ SUBJECTS = (
     Subject("pysyncobj", faults=34, awaited_s=20, quiet_s=1, limit_s=130),
     Subject("pysyncobj-0.3.14", faults=34, awaited_s=20, quiet_s=1, limit_s=130),
     Subject("redis-sentinel", faults=16, awaited_s=30, quiet_s=20, limit_s=400),
-    Subject("nats", faults=32, awaited_s=40, quiet_s=1, limit_s=300, clients=30),
-    Subject("nats-2.12.1", faults=32, awaited_s=40, quiet_s=1, limit_s=300, clients=30),
+    Subject("nats", faults=32, awaited_s=40, quiet_s=1, limit_s=300, clients=30, rate=10),
+    Subject("nats-2.12.1", faults=32, awaited_s=40, quiet_s=1, limit_s=300, clients=30, rate=10),
     Subject("ovsdb", faults=34, awaited_s=15, quiet_s=1, limit_s=120),
     Subject("jraft", faults=32, awaited_s=20, quiet_s=1, limit_s=150),
     Subject("jraft-1.3.14", faults=32, awaited_s=20, quiet_s=1, limit_s=150),
@@ -119,7 +121,8 @@ def run(subject: Subject, fault: str, number: int, *, until: Until) -> dict[str,
     written.write_text(json.dumps(schedule(subject, fault), indent=1), encoding="utf-8")
     words = (subject.system, "--nodes", str(NODES), "--schedule", written, "--seed", str(number + 1))
     pace = ("--time-limit", f"{subject.limit_s}s", "--concurrency", str(subject.clients), "--fail-on", "violation")
-    result = kept.run(place, [*words, *pace], until=until)
+    rate = () if subject.rate is None else ("--rate", str(subject.rate))
+    result = kept.run(place, [*words, *pace, *rate], until=until)
     if not done_before:
         result["load"] = round(os.getloadavg()[1], 1)
         result_of_it.write_text(json.dumps(result), encoding="utf-8")

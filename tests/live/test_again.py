@@ -73,6 +73,7 @@ def failing_run(tmp_path, state, bug, backend):
 NIGHTLY = pytest.mark.nightly("one bug from the simulation to Docker stands for both bugs and both directions")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("here", "there", "bug"),
     [

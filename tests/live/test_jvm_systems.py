@@ -31,6 +31,7 @@ def verdicts(result):
     return {name: found["verdict"] for name, found in result["checkers"].items()}
 
 
+@pytest.mark.slow
 def test_kafka_serves_its_topics_and_elects_one_leader_an_epoch(tmp_path, state):
     words = ("kafka-kraft", *KAFKA_QUICK, "--faults", "none", "--time-limit", "5s", "--seed", "1")
     result = run(tmp_path, state, *words)
@@ -54,6 +55,7 @@ def test_dledger_keeps_what_it_acknowledged_through_a_pause_of_its_leader_and_a_
     assert set(result["checkers"]["coverage"]["evidence"]["faults"]) == {"pause", "clock"}
 
 
+@pytest.mark.slow
 def test_dledger_whose_disks_keep_nothing_does_not_pass(tmp_path, state):
     schedule = ("--schedule", str(UNSAFE / "kill_all.json"), "--time-limit", "3s", "--seed", "1")
     result = run(tmp_path, state, "rocketmq-dledger-wiped", *DLEDGER_QUICK, *schedule, PYTHONPATH=str(UNSAFE))

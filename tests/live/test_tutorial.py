@@ -64,6 +64,7 @@ def plain(text):
     return [" ".join(line.split()) for line in text.split("\n")]
 
 
+@pytest.mark.slow
 def test_the_tutorial_does_what_it_says(tmp_path, state):
     go = find_go((KEEP / "go.mod").read_text(), progress=print)
     path = os.pathsep.join([str(Path(sys.executable).parent), str(Path(go).parent), os.environ["PATH"]])

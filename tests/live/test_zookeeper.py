@@ -20,6 +20,7 @@ def verdicts(result):
     return {name: found["verdict"] for name, found in result["checkers"].items()}
 
 
+@pytest.mark.slow
 def test_zookeeper_keeps_its_locks_apart_while_its_servers_are_killed(tmp_path, state):
     faults = ("--faults", "kill", "--nemesis-interval", "3s", "--time-limit", "11s", "--seed", "5")
     result = run(tmp_path, state, "zookeeper", "--workload", "lock", *faults)

@@ -29,12 +29,14 @@ def test_a_demo_in_simulation(installed):
     assert told["exit_code"] == 0
 
 
+@pytest.mark.slow
 def test_the_fixture_of_pytest_in_a_project_that_has_such_a_folder(installed):
     (installed.project / "test_mine.py").write_text(FIXTURE)
     out = installed.call("-m", "pytest", "-q", "-p", "no:cacheprovider", "test_mine.py")
     assert "1 passed" in out
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_a_campaign_on_spark(installed):
     words = ["campaign", "raft", "--on", "sim", "--seeds", "0..3", "--time-limit", "40s", "--out", "rows"]
@@ -43,6 +45,7 @@ def test_a_campaign_on_spark(installed):
     assert told["exit_code"] == 0
 
 
+@pytest.mark.slow
 @pytest.mark.docker
 def test_an_image_and_a_run_in_it(installed):
     installed.call("-m", "dethrone.clusters.docker.image", "node")

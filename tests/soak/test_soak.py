@@ -144,6 +144,7 @@ def test_an_agent_of_another_run_is_not_killed(tmp_path):
             one.wait()
 
 
+@pytest.mark.slow
 def test_a_harness_that_is_killed_leaves_nothing_and_a_readable_history(tmp_path):
     trial = trials.draw(1, 0, systems=("raft",), backends=("sim",), chaos=(), load_max=0)
     trial = msgspec.structs.replace(trial, chaos="kill-harness", at_s=2.0, nodes=3, time_limit_s=90, memory_mib=0)

@@ -46,6 +46,7 @@ def test_on_local_hosts(telltale, root):
     assert granted(told) <= GRANTED["local"]
 
 
+@pytest.mark.slow
 @pytest.mark.docker
 def test_on_docker(telltale):
     told = telltale("docker", "everything")

@@ -281,6 +281,7 @@ SHOWN = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("protocol", "name", "problem", "names", "knobs"),
     [

@@ -138,6 +138,7 @@ class Disk:
     sync_names = sync
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_random_sequences_lose_exactly_what_is_not_synced_through_the_kernel(apart, tmp_path, name):
     def body():

@@ -121,6 +121,7 @@ def play_many(tmp_path, name, numbers):
         shutil.rmtree(place)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", range(20))
 @pytest.mark.parametrize("name", MODELS)
 def test_a_loss_of_power_loses_exactly_what_is_not_synced(tmp_path, name, part):

@@ -270,6 +270,7 @@ def test_a_deployment_that_fails_half_way_removes_what_it_made(client, backend, 
     assert owned(client, run_id) == []
 
 
+@pytest.mark.slow
 @pytest.mark.docker
 def test_an_agent_that_does_not_come_up_is_quoted(client, backend, run_id, monkeypatch):
     monkeypatch.setattr(backends, "AGENT", ("python3", "-c", "import sys; sys.exit('no agent today')"))

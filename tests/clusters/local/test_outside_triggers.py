@@ -49,6 +49,7 @@ def begun(history):
 named = pytest.param('pattern = "beat"', marks=pytest.mark.nightly("a regex is looked for in make test"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", [named, "regex = 'beat \\d+ of n'"])
 def test_a_line_in_a_log_starts_a_fault_of_the_node_that_wrote_it(state, tmp_path, what):
     figures, history = play(state, tmp_path, f'event = "logged", by = "node:n2", where = {{ {what} }}')

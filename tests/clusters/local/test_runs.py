@@ -74,6 +74,7 @@ def played(state, tmp_path, schedule, *, time_limit):
     return read_history(tmp_path / "run" / "history")
 
 
+@pytest.mark.slow
 def test_links_are_shaped_on_real_hosts_and_the_history_says_by_what(state, tmp_path):
     history = played(state, tmp_path, LINKS, time_limit="25s")
     begun = [event for event in history.of(FaultEvent) if event.phase == "begin"]

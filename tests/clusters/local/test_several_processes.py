@@ -101,6 +101,7 @@ def pair(root, tmp_path):
     ]
 
 
+@pytest.mark.slow
 def test_faults_hit_all_processes_of_a_node_or_the_one_that_they_name(pair, tmp_path):
     found, _ = told(tmp_path / "state", *pair)
     assert not found["trouble"], found["trouble"]

@@ -58,6 +58,7 @@ def ran(found):
     return [(one["node"], one["version"], one["reported"]) for one in found["versions"]]
 
 
+@pytest.mark.slow
 def test_node_after_node_is_upgraded_under_faults_and_says_so_itself(rolling, tmp_path):
     found, _ = told(tmp_path / "state", *rolling, "--scenario", "rolling-upgrade", "--time-limit", "20s")
     assert not found["trouble"], found["trouble"]

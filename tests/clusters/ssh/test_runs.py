@@ -59,6 +59,7 @@ def backends() -> list[str]:
     return [*usable, "ssh"]
 
 
+@pytest.mark.slow
 @pytest.mark.docker
 def test_one_scenario_file_has_the_same_verdict_on_every_backend(field, tmp_path):
     scenario = tmp_path / "forgetful.toml"

@@ -20,6 +20,7 @@ def cluster(tmp_path):
     made.close()
 
 
+@pytest.mark.slow
 def test_it_elects_serves_and_shows_itself_across_a_kill_and_a_resignation(cluster):
     leader = cluster.leader()
     assert leader != "n4"
