@@ -7,7 +7,7 @@ with few examples of a property. ``test`` starts with these, while ``make`` prep
 runs those with processes and namespaces of their own; at the same time those on Spark, and, with the processor time
 that these leave, those that compute slowly. Then come those on Docker and other whole runs, three files at a time,
 since they mostly wait; the longest start first, so that none runs on alone at the end. Those that need a quiet machine
-come last. Of the slow tests of each part it runs a third, drawn by the commit.
+come last. Of the slow tests of each part it runs a quarter, drawn by the commit.
 ``all`` adds the tests marked ``nightly``, the other slow ones and all examples of properties, and runs those on
 Docker one by one.
 The exit code is the worst of all parts; a part without tests is no failure as long as another part ran some.
@@ -57,7 +57,7 @@ LONGEST = (
 )
 """Files of whole runs that take longer than half a minute, the longest first: the order in which they start."""
 
-ONE_OF = 3
+ONE_OF = 4
 """Of as many slow tests ``make test`` runs one, and all in files that the commit changed (``tests/drawn.py``)."""
 
 INTERRUPTED = 2

@@ -95,6 +95,7 @@ def test_a_failing_run_fails_in_the_other_world_too(tmp_path, state, bug, here, 
     assert code == 1
 
 
+@pytest.mark.slow
 def test_a_real_run_is_re_executed_step_by_step_and_shows_where_its_rule_is_broken(tmp_path, state):
     out = failing_run(tmp_path, state, "45-acks-after-local-append", "docker")
     runs = [dethrone(state, "replay", out, "--node", node, "--incarnation", "1") for node in ("n1", "n2", "n3")]

@@ -40,6 +40,7 @@ def test_redis_with_sentinel_starts_as_the_reference_describes_it_and_the_others
         assert rows.get(what) == "yes", (what, rows, done.stderr)
 
 
+@pytest.mark.slow
 def test_a_node_that_is_a_python_package_runs_in_a_container_without_an_index(client, tmp_path):
     path, index = describe_package(tmp_path)
     done = dethrone(tmp_path / "state", "doctor", path, "--on", "docker", "--json", **index)

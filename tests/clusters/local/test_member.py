@@ -31,6 +31,7 @@ def removed(state, tmp_path, system, *more):
     return history.of(FaultEvent), history
 
 
+@pytest.mark.slow
 @pytest.mark.namespaces
 @pytest.mark.whole_run
 def test_a_described_systems_leader_is_removed_another_one_leads_and_it_returns_as_a_follower(root, tmp_path):

@@ -13,6 +13,7 @@ from tests.outside import NODE, TOML
 pytestmark = [pytest.mark.namespaces, pytest.mark.whole_run]
 
 
+@pytest.mark.slow
 def test_a_node_that_is_a_python_package_and_has_a_directory_runs_on_a_host_of_this_machine(root, tmp_path):
     path, index = describe_package(tmp_path)
     done = dethrone(tmp_path / "state", "doctor", path, "--on", "local", "--json", **index)
