@@ -48,7 +48,7 @@ class Pace(NamedTuple):
 
 PACES: Mapping[str, Pace] = {
     "redis-sentinel": Pace(("log", "register"), limit_s=180, at_once=10),
-    "nats": Pace(("log", "set"), limit_s=150, at_once=3, rate=8),  # a list is read message by message
+    "nats": Pace(("log", "set"), limit_s=150, at_once=2, rate=8),  # a list is read message by message
     "hashicorp-raft": Pace(("log", "register"), at_once=10),
     "pysyncobj": Pace(("log",), limit_s=120, at_once=6),
     "ovsdb": Pace(("register", "set"), at_once=10),
@@ -58,7 +58,7 @@ PACES: Mapping[str, Pace] = {
     "kazoo-election": Pace(("log",), limit_s=120, at_once=3),
     "mysql": Pace(("log", "register"), limit_s=240, at_once=2),
     "opensearch": Pace(("register", "set"), limit_s=150, at_once=2),
-    "patroni": Pace(("log", "register"), limit_s=240, at_once=3),
+    "patroni": Pace(("log", "register"), limit_s=240, at_once=2),
 }
 """By system; another release of it goes at the same pace."""
 
