@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-import threading
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
+
+from tests.served import served
 
 
 @contextmanager
@@ -31,11 +32,5 @@ def answering(client, *answers):
             pass
 
     server = HTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
-    thread.start()
-    try:
+    with served(server):
         yield client({"n1": {"address": "127.0.0.1", "http": server.server_port}}), asked
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join(5)

@@ -6,13 +6,14 @@ import contextlib
 import datetime as dt
 import ipaddress
 import ssl
-import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
+
+from tests.served import served
 
 DAY = dt.timedelta(days=1)
 
@@ -94,11 +95,5 @@ def serving(folder, name, *, clients=None, said=b"{}", version=None):
         context.verify_mode = ssl.CERT_REQUIRED
         context.load_verify_locations(folder / f"{clients}.pem")
     made.socket = context.wrap_socket(made.socket, server_side=True, do_handshake_on_connect=False)
-    thread = threading.Thread(target=made.serve_forever, daemon=True)
-    thread.start()
-    try:
+    with served(made):
         yield made
-    finally:
-        made.shutdown()
-        made.server_close()
-        thread.join(timeout=5)

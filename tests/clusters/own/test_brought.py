@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import http.client
 import json
 import sys
-import threading
 import types
 from functools import partial
 from http.server import ThreadingHTTPServer
@@ -22,6 +22,7 @@ from dethrone.clusters.gallery.rqlite import client as rqlite
 from dethrone.clusters.own.system import described
 from tests.clusters.own.answering import answering
 from tests.clusters.systems.specs import specs
+from tests.served import served
 
 FOLDER = Path(gallery.__path__[0])
 
@@ -208,7 +209,7 @@ class Mongo:
 @pytest.fixture
 def mongo(monkeypatch):
     """A bridge in front of such a server: yields what asks it, and what the server was asked."""
-    servers = []
+    servers = contextlib.ExitStack()
 
     def make(*answers):
         client = Mongo(*answers)
@@ -218,9 +219,7 @@ def mongo(monkeypatch):
         monkeypatch.setitem(sys.modules, "pymongo", pymongo)
         monkeypatch.setitem(sys.modules, "pymongo.errors", errors)
         server = ThreadingHTTPServer(("127.0.0.1", 0), bridge.handler(bridge.Server("127.0.0.1", 1, "majority")))
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
-        thread.start()
-        servers.append((server, thread))
+        servers.enter_context(served(server))
 
         def ask(method, path, body=None):
             connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=5)
@@ -233,11 +232,8 @@ def mongo(monkeypatch):
 
         return ask, client.asked
 
-    yield make
-    for server, thread in servers:
-        server.shutdown()
-        server.server_close()
-        thread.join(5)
+    with servers:
+        yield make
 
 
 def one(*documents):

@@ -1,6 +1,5 @@
 """Operations over HTTP: requests are said as written, and an answer that nobody named is doubt."""
 
-import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
@@ -14,6 +13,7 @@ from dethrone.harness.core.clock import SECOND
 from dethrone.harness.core.errors import ConfigError
 from tests.clusters.own.described import described, specs, system
 from tests.clusters.systems.specs import at_loopback
+from tests.served import served
 
 PUT, GET = OpTable(request="PUT /k/{key} {value}"), OpTable(request="GET /k/{key}", absent=(404,))
 CAS = OpTable(request="POST /k/{key} x", refused=(409,))
@@ -89,12 +89,8 @@ class Answerer(BaseHTTPRequestHandler):
 def server():
     made = ThreadingHTTPServer(("127.0.0.1", 0), Answerer)
     made.seen, made.daemon_threads = [], True
-    thread = threading.Thread(target=made.serve_forever, daemon=True)
-    thread.start()
-    yield made
-    made.shutdown()
-    made.server_close()
-    thread.join(timeout=5)
+    with served(made):
+        yield made
 
 
 @pytest.fixture

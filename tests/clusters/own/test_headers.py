@@ -1,7 +1,6 @@
 """Headers and basic authentication: they are sent as written, and no secret stands in a description."""
 
 import base64
-import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import msgspec
@@ -14,6 +13,7 @@ from dethrone.harness.core.errors import ConfigError
 from dethrone.harness.core.http_answer import Answer
 from tests.clusters.own.described import described, specs, system
 from tests.clusters.systems.specs import at_loopback
+from tests.served import served
 
 AUTH = 'auth = { user = "root", password = "{root_password}" }\n'
 KNOBS = '[knobs]\nroot_password = ""\ntenant = "blue"\n'
@@ -40,12 +40,8 @@ class Guarded(BaseHTTPRequestHandler):
 def server():
     made = ThreadingHTTPServer(("127.0.0.1", 0), Guarded)
     made.seen, made.daemon_threads = [], True
-    thread = threading.Thread(target=made.serve_forever, daemon=True)
-    thread.start()
-    yield made
-    made.shutdown()
-    made.server_close()
-    thread.join(timeout=5)
+    with served(made):
+        yield made
 
 
 @pytest.mark.parametrize(("password", "status"), [("s3cret", "ok"), ("wrong", "info")])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import http.server
 import json
 import re
-import threading
 
 import pytest
 
@@ -20,6 +19,7 @@ from dethrone.harness.core.interfaces import No, Yes
 from dethrone.harness.engine.run.asked_of_system import refuse_unremaking
 from tests.clusters.own.described import TEXT, specs, system
 from tests.clusters.systems.specs import at_loopback
+from tests.served import served
 
 SECOND = 1_000_000_000
 WORDS = {"n1": {"address": "127.0.0.1", "number": "1"}, "n2": {"address": "10.0.0.2", "number": "2"}}
@@ -46,12 +46,8 @@ def server():
             pass
 
     running = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=running.serve_forever)
-    thread.start()
-    yield running.server_address[1], asked
-    running.shutdown()
-    thread.join()
-    running.server_close()
+    with served(running):
+        yield running.server_address[1], asked
 
 
 def client(port, op):

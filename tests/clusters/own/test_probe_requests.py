@@ -1,7 +1,6 @@
 """A probe of several requests: all are answered or it is silence, places name the request, and moments stay apart."""
 
 import json
-import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
@@ -14,6 +13,7 @@ from dethrone.harness.core.interfaces import No
 from dethrone.harness.engine.host.description_check import ask
 from dethrone.harness.engine.run.status_poller import status_reader
 from tests.clusters.own.described import TEXT, described, specs, system
+from tests.served import served
 
 PROBE = TEXT[TEXT.index("[probe]") : TEXT.index("[trace]")]
 TWO = '[probe]\nport = "http"\nhttp = ["/status", "/raft"]\nrole = "1.role"\nterm = "2.term"\nleader = "1.leader"\n'
@@ -94,12 +94,8 @@ class Status(BaseHTTPRequestHandler):
 def server():
     made = ThreadingHTTPServer(("127.0.0.1", 0), Status)
     made.seen, made.codes, made.closing, made.daemon_threads = [], {}, set(), True
-    thread = threading.Thread(target=made.serve_forever, daemon=True)
-    thread.start()
-    yield made
-    made.shutdown()
-    made.server_close()
-    thread.join(timeout=5)
+    with served(made):
+        yield made
 
 
 def asked(server):

@@ -18,6 +18,7 @@ from dethrone.harness.core.errors import ConfigError
 from tests.clusters.own.described import described, system
 from tests.clusters.own.test_commands import HTTP
 from tests.clusters.systems.specs import at_loopback
+from tests.served import served
 
 OPS = """protocol = "redis"
 put = ["SET", "{key}", "{value}"]
@@ -83,13 +84,9 @@ def server():
     made = socketserver.ThreadingTCPServer(("127.0.0.1", 0), Store)
     made.seen, made.kept, made.released, made.daemon_threads = [], {}, threading.Event(), True
     made.replicas = 1
-    thread = threading.Thread(target=made.serve_forever, daemon=True)
-    thread.start()
-    yield made
-    made.released.set()
-    made.shutdown()
-    made.server_close()
-    thread.join(timeout=5)
+    with served(made):
+        yield made
+        made.released.set()
 
 
 def client_of(server, signed="s3cret", **knobs):

@@ -16,6 +16,7 @@ from dethrone.harness.core.errors import ConfigError
 from dethrone.harness.core.http_answer import Answer
 from tests.clusters.own.described import described, specs, system
 from tests.clusters.systems.specs import at_loopback
+from tests.served import served
 
 CAS = """cas = 'POST /kv/{key} {"old": {old}, "value": {value}}'"""
 ENDS = "absent = [404], refused = [409] }"
@@ -85,13 +86,9 @@ def server():
     made = ThreadingHTTPServer(("127.0.0.1", 0), Store)
     made.seen, made.daemon_threads, made.released = [], True, threading.Event()
     made.kept = {"a": (5, 7), "busy": (5, 7), "lost": (5, 7), "odd": ([5], 7)}
-    thread = threading.Thread(target=made.serve_forever, daemon=True)
-    thread.start()
-    yield made
-    made.released.set()
-    made.shutdown()
-    made.server_close()
-    thread.join(timeout=5)
+    with served(made):
+        yield made
+        made.released.set()
 
 
 def cas(server, key, old, new, *, by=BY_VERSION, fresh=True, limit=5 * SECOND):

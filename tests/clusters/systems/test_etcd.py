@@ -4,7 +4,6 @@ import base64
 import http.server
 import json
 import re
-import threading
 import time
 
 import msgspec
@@ -19,6 +18,7 @@ from dethrone.harness.core.errors import ConfigError
 from dethrone.harness.core.interfaces import Unpreloaded, Yes
 from dethrone.harness.core.promise import SAFETY
 from tests.clusters.systems.specs import at_loopback, specs
+from tests.served import served
 
 SECOND = 1_000_000_000
 NODES = specs(SYSTEM, network="127.0.1")
@@ -230,12 +230,10 @@ def gateway():
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Gateway)
     server.daemon_threads = True
     server.asked, server.moods = [], []
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    client = EtcdClient({"n1": at_loopback()}, port=server.server_address[1])
-    yield server, client
-    client.close()
-    server.shutdown()
-    server.server_close()
+    with served(server):
+        client = EtcdClient({"n1": at_loopback()}, port=server.server_address[1])
+        yield server, client
+        client.close()
 
 
 def append(client, seconds=2.0, target="n1"):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.server
 import json
 import sys
-import threading
 
 import msgspec
 import pytest
@@ -14,6 +14,9 @@ from dethrone.clusters.systems import membership_host
 from dethrone.clusters.systems.membership import MEMBER_ID, Changes, Request, Words, membership_files, program
 from dethrone.clusters.systems.membership_host import Membership
 from tests.clusters.systems.specs import at_loopback
+from tests.served import served
+
+LIMIT_S = membership_host.LIMIT_S
 
 
 class Cluster:
@@ -55,33 +58,30 @@ class Cluster:
             def log_message(self, *_):
                 pass
 
-        running = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        threading.Thread(target=running.serve_forever, daemon=True).start()
-        return running
-
-    def close(self):
-        for server in self.servers.values():
-            server.shutdown()
-            server.server_close()
+        return http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
 
 
 @pytest.fixture
 def cluster():
     made = Cluster()
-    yield made
-    made.close()
+    with contextlib.ExitStack() as stack:
+        for server in made.servers.values():
+            stack.enter_context(served(server))
+        yield made
 
 
 @pytest.fixture
 def host(cluster, tmp_path, monkeypatch):
-    """The directories of n1, and a verb that runs there."""
-    monkeypatch.setattr(membership_host, "LIMIT_S", 0.3)
+    """The directories of n1, and a verb that runs there. ``hurries``: its verbs give up soon."""
     monkeypatch.setattr(membership_host, "PAUSE_S", 0.01)
     (tmp_path / "data" / "wal").mkdir(parents=True)
     (tmp_path / "data" / "wal" / "0").write_text("log")
 
     class Host:
         data = tmp_path / "data"
+
+        def hurries(self, limit_s=0.3):
+            monkeypatch.setattr(membership_host, "LIMIT_S", limit_s)
 
         def placed(self, member=r'"name": "n1", "id": "(?P<id>\d+)"', *, fresh=True):
             node = msgspec.structs.replace(
@@ -160,6 +160,7 @@ def test_a_look_shows_what_each_of_the_others_says_and_changes_nothing(cluster, 
 def test_a_refused_change_is_no_change_and_the_refusal_is_named(cluster, host):
     host.placed()
     cluster.refusing = {"n1", "n2", "n3"}
+    host.hurries()
     assert "still listed by 2 of 2" in host.run("begin")
     assert host.run("check") == "all nodes that answer list it as a member"
     assert host.run("end") == ""
@@ -170,10 +171,12 @@ def test_while_no_other_node_answers_what_was_seen_last_counts(cluster, host):
     host.placed()
     host.run("begin")
     cluster.gone = True
+    host.hurries()
     assert host.run("check") == ""
     assert "listed by 0 of 0" in host.run("end")
     assert (host.left(), (host.data / "wal" / "0").exists()) == (["membership"], True)
     cluster.gone = False
+    host.hurries(LIMIT_S)
     assert host.run("end") == ""
     assert host.left() == ["rejoins"]
 

@@ -6,12 +6,14 @@ nor answers, ``errors`` those that it refuses, with which error.
 
 from __future__ import annotations
 
+import contextlib
 import socketserver
 import struct
 import threading
 
 from dethrone.clusters.systems import zookeeper_wire as wire
 from dethrone.clusters.systems.zookeeper_wire import Reader
+from tests.served import served
 
 
 class Server:
@@ -44,12 +46,12 @@ class Server:
         self.door.daemon_threads = True
         self.door.block_on_close = False
         self.port = self.door.server_address[1]
-        threading.Thread(target=self.door.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+        self.serving = contextlib.ExitStack()
+        self.serving.enter_context(served(self.door))
         return self
 
     def __exit__(self, *_):
-        self.door.shutdown()
-        self.door.server_close()
+        self.serving.close()
 
     def serve(self, rfile, wfile):
         first = Reader(frame(rfile))

@@ -1,9 +1,9 @@
 """A described system gone through step by step: each thing that can be wrong with it has its row."""
 
+import contextlib
 import json
 import socket
 import sys
-import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
@@ -16,6 +16,7 @@ from dethrone.harness.core.interfaces import IN_A_CONTAINER, BackendTraits, Evid
 from dethrone.harness.engine.host.description_check import examine
 from dethrone.harness.engine.host.line_check import examine_lines
 from dethrone.harness.engine.run.options import RunOptions
+from tests.served import served
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="hosts are Linux machines")
 
@@ -97,7 +98,8 @@ class OneHost:
         self.server.status, self.server.unready = json.dumps(status).encode(), self.world.unready.get(self.name, 0)
         self.server.put, self.server.puts = self.world.put, self.world.puts
         self.server.daemon_threads = True
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        self.serving = contextlib.ExitStack()
+        self.serving.enter_context(served(self.server))
         self.tell("started", {"incarnation": self.starts, "asked": True})
         lines = [line.encode() for line in self.world.lines]
         self.tell("trace", {"lines": lines, "incarnation": self.starts, "offset": (0, 0)})
@@ -115,8 +117,7 @@ class OneHost:
 
     def stop_node(self):
         if self.server is not None:
-            self.server.shutdown()
-            self.server.server_close()
+            self.serving.close()
             self.server = None
 
     def close(self):
