@@ -117,6 +117,14 @@ KNOWN = (
         ),
         ("leader-when-owed",),
     ),
+    Known(
+        "jraft-closed",
+        (
+            *("jraft", *_TRIO, "--schedule", "tests/live/leader_killed_beside_a_pause.toml", "--workload", "log"),
+            *("--time-limit", "180s", "--concurrency", "12", "--rate", "300"),
+        ),
+        ("leader-when-owed",),
+    ),
     Known("nats-power", ("nats", *_POWER), ("acknowledged-survives",), excused=True),
 )
 
