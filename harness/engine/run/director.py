@@ -328,9 +328,8 @@ class Director:
             if (absent or apart) and elapsed < max(bound, ANSWER_BOUND_NS):
                 return
             if absent:
-                self._broken(
-                    now, w.Broken("node-did-not-start", f"{', '.join(absent)} did not answer within {elapsed} ns")
-                )
+                why = f"{', '.join(absent)} did not answer within {show_duration(elapsed)}"
+                self._broken(now, w.Broken("node-did-not-start", why))
                 return
             if apart:
                 why = f"{apart}: quorums of a group are counted among all nodes that vote"
