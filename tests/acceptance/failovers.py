@@ -93,7 +93,7 @@ SUBJECTS = (
     Subject("ovsdb", faults=34, awaited_s=15, quiet_s=1, limit_s=120),
     Subject("jraft", faults=32, awaited_s=20, quiet_s=1, limit_s=150),
     Subject("jraft-1.3.14", faults=32, awaited_s=20, quiet_s=1, limit_s=150),
-    Subject("ratis", faults=32, awaited_s=15, quiet_s=1, limit_s=130, clients=30, rate=15),
+    Subject("ratis", faults=32, awaited_s=15, quiet_s=5, limit_s=220, clients=30, rate=15),
     Subject("ceph-mon", faults=32, awaited_s=25, quiet_s=1, limit_s=200),
     Subject("kazoo-election", faults=32, awaited_s=30, quiet_s=1, limit_s=250),
     Subject("opensearch", faults=16, awaited_s=40, quiet_s=5, limit_s=400),
