@@ -62,8 +62,8 @@ STAGES = {"noticed": "noticed_ns", "elected": "elect_ns", "first write": "write_
 class Subject(NamedTuple):
     """A system, and how fast faults may follow each other. ``awaited_s``: how long an outage is waited for at most;
     ``quiet_s``: after a heal, once all are in step; ``limit_s``: a run takes twice that at most; ``faults``: of it, at
-    most; ``clients``: fewer where each is a process of its own; ``rate``: operations a second, fewer where a read of a
-    list is a request a value."""
+    most; ``clients``: fewer where each is a process of its own, or where so many starve the nodes; ``rate``: operations
+    a second, likewise, and where a read of a list is a request a value; None: the workload's."""
 
     system: str
     faults: int

@@ -16,8 +16,6 @@ from dethrone.clusters.systems.membership_host import Membership
 from tests.clusters.systems.specs import at_loopback
 from tests.served import served
 
-LIMIT_S = membership_host.LIMIT_S
-
 
 class Cluster:
     """Two other nodes, n2 and n3, that share a list of members. ``deaf``: they refuse changes; ``gone``: every call."""
@@ -72,7 +70,7 @@ def cluster():
 
 @pytest.fixture
 def host(cluster, tmp_path, monkeypatch):
-    """The directories of n1, and a verb that runs there. ``hurries``: its verbs give up soon."""
+    """The directories of n1, and a verb that runs there. ``hurried``: its verbs give up soon meanwhile."""
     monkeypatch.setattr(membership_host, "PAUSE_S", 0.01)
     (tmp_path / "data" / "wal").mkdir(parents=True)
     (tmp_path / "data" / "wal" / "0").write_text("log")
@@ -80,8 +78,11 @@ def host(cluster, tmp_path, monkeypatch):
     class Host:
         data = tmp_path / "data"
 
-        def hurries(self, limit_s=0.3):
-            monkeypatch.setattr(membership_host, "LIMIT_S", limit_s)
+        @contextlib.contextmanager
+        def hurried(self):
+            with monkeypatch.context() as meanwhile:
+                meanwhile.setattr(membership_host, "LIMIT_S", 0.3)
+                yield
 
         def placed(self, member=r'"name": "n1", "id": "(?P<id>\d+)"', *, fresh=True):
             node = msgspec.structs.replace(
@@ -160,8 +161,8 @@ def test_a_look_shows_what_each_of_the_others_says_and_changes_nothing(cluster, 
 def test_a_refused_change_is_no_change_and_the_refusal_is_named(cluster, host):
     host.placed()
     cluster.refusing = {"n1", "n2", "n3"}
-    host.hurries()
-    assert "still listed by 2 of 2" in host.run("begin")
+    with host.hurried():
+        assert "still listed by 2 of 2" in host.run("begin")
     assert host.run("check") == "all nodes that answer list it as a member"
     assert host.run("end") == ""
     assert (host.left(), (host.data / "wal" / "0").exists()) == ([], True)
@@ -171,12 +172,11 @@ def test_while_no_other_node_answers_what_was_seen_last_counts(cluster, host):
     host.placed()
     host.run("begin")
     cluster.gone = True
-    host.hurries()
-    assert host.run("check") == ""
-    assert "listed by 0 of 0" in host.run("end")
+    with host.hurried():
+        assert host.run("check") == ""
+        assert "listed by 0 of 0" in host.run("end")
     assert (host.left(), (host.data / "wal" / "0").exists()) == (["membership"], True)
     cluster.gone = False
-    host.hurries(LIMIT_S)
     assert host.run("end") == ""
     assert host.left() == ["rejoins"]
 
