@@ -52,10 +52,25 @@ class Monitor:
                 cluster = rados.Rados(conf=self._settings)
                 cluster.connect(timeout=LIMIT_S)
                 self._cluster = cluster
-        code, out, why = self._cluster.mon_command(json.dumps(words), b"", timeout=LIMIT_S)
-        if code != 0:
-            raise OSError(code, why)
+        cluster = self._cluster
+        try:
+            code, out, why = cluster.mon_command(json.dumps(words), b"", timeout=LIMIT_S)
+            if code != 0:
+                raise OSError(code, why)
+        except Exception:
+            self._forget(cluster)
+            raise
         return bytes(out)
+
+    def _forget(self, cluster: Any) -> None:
+        """Let the next command connect: to this monitor, while a kept client may have gone over to another one.
+
+        It does so when this one leaves its quorum, and notices a silent one only after half a minute.
+        """
+        with self._connecting:
+            if self._cluster is cluster:
+                self._cluster = None
+                threading.Thread(target=cluster.shutdown, daemon=True).start()
 
     def add(self, key: str, value: str) -> None:
         """Add a value, in JSON, to a set."""
