@@ -6,8 +6,9 @@ and to the first write acknowledged after that. A stage that was not reached bef
 run, is censored there: lists of (ns, censored) are what a Kaplan–Meier estimate wants. ``noticed`` is ``detect`` for
 systems that write no trace of campaigns: also the first answer by which another node seeks to lead or knows of a later
 term. ``not_owed``: which of these faults, by their place in the lists, left no node from which a leader was owed.
-``noisy``: at which of them noise of a voter is charged before a new leader served (``dethrone.checkers.noise``); these
-times are the machine's as well, so medians leave them out; ``noisy_faults``: the numbers of these faults.
+``noisy``: at which of them noise of voters took more than a tenth of the time until a new leader served
+(``dethrone.checkers.noise``); these times are the machine's as well, so medians leave them out; ``noisy_faults``: the
+numbers of these faults.
 Besides: how long two leaders of different terms certainly claimed to lead at once, elections, split votes, term
 inflation, what each cut did where a run plays a list of them (``cut_effects``), and how long recoveries after heals of
 cuts took, the network's time apart from the protocol's (``recoveries``).
@@ -55,11 +56,13 @@ SEEKS = frozenset({"candidate", "precandidate", "prospective", "looking", "voted
 """Roles, as nodes report them, of one that seeks leadership or has just voted for another that does."""
 
 STAGES = ("detect", "elect", "write")
+NOISE_PARTS = 10
+"""Of as many parts of a time noise may take one. A short stall long before an election that takes 20 s says nothing."""
 
 
 class Failover(Base):
     name = "failover"
-    version = "3"
+    version = "4"
     kind = "metric"
     views = (client_ops, columns, traced_terms, STEPS, *(named(name) for name in sorted(CAMPAIGNS)))
 
@@ -100,7 +103,8 @@ def figures(history: History, plan: Plan) -> dict[str, Any]:
         if not _owed(history, plan, since=event.span.hi, ns=found["elect"][0]):
             not_owed.append(hit - 1)
         last = "elect" if found["write"][1] else "write"
-        if noise.within(plan.voters, event.span.hi, event.span.hi + found[last][0]):
+        took = found[last][0]
+        if noise.lasted(plan.voters, event.span.hi, event.span.hi + took) * NOISE_PARTS > took:
             noisy[hit - 1] = event.fault
     elected = sorted({(fact.group, fact.term, fact.node) for fact in elections(history)})
     leads = {led for led in leaders_polled(history) if led[1] > 0}

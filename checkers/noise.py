@@ -101,6 +101,10 @@ class Disturbance:
         at = bisect_right(found, hi, key=lambda one: one[0])
         return at > 0 and found[at - 1][1] >= lo
 
+    def lasted(self, hosts: Sequence[str], lo: Ns, hi: Ns) -> Ns:
+        """How much of [lo, hi] these hosts' stretches themselves take, without the rounds after them."""
+        return _overlap(self._union(hosts, 0), lo, hi)
+
     def charged(self, hosts: Sequence[str], lo: Ns, hi: Ns) -> Ns:
         """How much of [lo, hi] is charged to noise."""
         return _overlap(self.charges(hosts), lo, hi)
@@ -111,8 +115,7 @@ class Disturbance:
         A stretch holds such a timer up for as long as it lasts. What arrived in the meantime is heard after it and may
         restart that timer: that is one round in all, not one after each stretch, since no votes can be lost by it.
         """
-        lengths = _overlap(self._union(hosts, 0), lo, hi)
-        return min(self.charged(hosts, lo, hi), lengths + self.round_ns)
+        return min(self.charged(hosts, lo, hi), self.lasted(hosts, lo, hi) + self.round_ns)
 
     def uncharged(self, hosts: Sequence[str], lo: Ns, hi: Ns) -> Ns:
         """How much of [lo, hi] is left to the system."""

@@ -134,8 +134,8 @@ def run(subject: Subject, fault: str, number: int, *, until: Until) -> dict[str,
 
 class Row(NamedTuple):
     """A system under one kind of fault. ``stages``: column → (ns, censored) of each fault on the leader; ``excused``:
-    how many more there were in whose outage no leader was owed; ``loads``: of the machine, five minutes as each run
-    ended; ``told``: verdicts that are no pass; ``promised``: a leader, under such a fault."""
+    how many more there were, in whose outage no leader was owed or which noise touched; ``loads``: of the machine, five
+    minutes as each run ended; ``told``: verdicts that are no pass; ``promised``: a leader, under such a fault."""
 
     system: str
     fault: str
@@ -198,7 +198,7 @@ def spread(times: Sequence[tuple[Ns, bool]]) -> Spread | None:
 TABLE = Table(
     Block("failovers"),
     (
-        f"| system | fault on the leader | n | {' | '.join(STAGES)} | no leader owed | load | measured |",
+        f"| system | fault on the leader | n | {' | '.join(STAGES)} | omitted | load | measured |",
         f"|---|---|---|{'---|' * len(STAGES)}---|---|---|",
     ),
     [(subject.system, fault) for subject in SUBJECTS for fault in FAULTS],

@@ -469,6 +469,14 @@ def test_coverage_shows_the_share_of_the_run_lost_to_noise_and_is_unknown_above_
     assert much.evidence["unknown_by"] == "noise"
 
 
+@pytest.mark.parametrize(("stall", "noisy"), [(100, []), (400, [0])])
+def test_a_failover_in_which_noise_took_more_than_a_tenth_of_the_time_is_the_machines_as_well(stall, noisy):
+    tale = Tale(3).up().elected("n1", 1, "n1 n2").polls(500, 1, "n1").noise("n3", 400).polls(100, 1, "n1")
+    tale.kill("n1", "n1")
+    tale.wait(1000).noise("n2", stall).wait(1000).elected("n2", 2, "n2 n3").append(1).polls(500, 2, "n2")
+    assert figures(tale.end(), plan())["noisy"] == noisy
+
+
 def test_failovers_that_noise_touched_are_named_and_left_out_of_medians():
     tale = Tale(3).up().elected("n1", 1, "n1 n2").polls(1000, 1, "n1")
     fault = tale.kill("n1", "n1")
