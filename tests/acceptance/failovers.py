@@ -98,7 +98,7 @@ SUBJECTS = (
     Subject("kazoo-election", faults=32, awaited_s=30, quiet_s=1, limit_s=250),
     Subject("opensearch", faults=16, awaited_s=40, quiet_s=5, limit_s=400),
     Subject("patroni", faults=16, awaited_s=60, quiet_s=5, limit_s=700, clients=30),
-    Subject("mysql", faults=16, awaited_s=60, quiet_s=5, limit_s=900, clients=30),
+    Subject("mysql", faults=16, awaited_s=60, quiet_s=5, limit_s=760, clients=30),
 )
 
 

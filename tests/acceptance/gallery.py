@@ -52,7 +52,7 @@ PACES: Mapping[str, Pace] = {
     "hashicorp-raft": Pace(("log", "register"), at_once=10),
     "pysyncobj": Pace(("log",), limit_s=120, at_once=6),
     "ovsdb": Pace(("register", "set"), at_once=10),
-    "ceph-mon": Pace(("set",), limit_s=120),
+    "ceph-mon": Pace(("set",), limit_s=120, at_once=2),
     "jraft": Pace(("log", "register"), at_once=3, rate=15),
     "ratis": Pace(("log", "register"), at_once=2, rate=15),
     "kazoo-election": Pace(("log",), limit_s=120, at_once=3),
