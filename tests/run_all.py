@@ -4,12 +4,12 @@
 
 ``quick`` runs ``make check`` and, at the same time, the tests that only compute and are not slow, on all cores and
 with few examples of a property. ``test`` starts with these, while ``make`` prepares what the others need. Then it
-runs those with processes and namespaces of their own; at the same time those on Spark, and, with the processor time
-that these leave, those that compute slowly. Then come those on Docker and other whole runs, three files at a time,
-since they mostly wait; the longest start first, so that none runs on alone at the end. Those that need a quiet machine
-come last. Of the slow tests of each part it runs a quarter, drawn by the commit.
-``all`` adds the tests marked ``nightly``, the other slow ones and all examples of properties, and runs those on
-Docker one by one.
+runs those with processes and namespaces of their own, two files at a time; meanwhile those on Spark, and, with the
+processor time that these leave, those that compute slowly. Then come those on Docker and other whole runs, three files
+at a time, since they mostly wait; the longest start first, so that none runs on alone at the end. Those that need a
+quiet machine come last. Of the slow tests of each part it runs a sixth, drawn by the commit.
+``all`` adds the tests marked ``nightly``, the other slow ones and all examples of properties, and runs those with
+processes of their own and those on Docker one by one.
 The exit code is the worst of all parts; a part without tests is no failure as long as another part ran some.
 """
 
@@ -31,7 +31,7 @@ DOCKER = ("docker", "system", "whole_run")
 SPARK = ("spark",)
 PROCESSES = ("namespaces", "processes")
 WAITING = (*QUIET, *DOCKER, *SPARK, *PROCESSES)
-"""Markers of tests that watch clocks, by what they need: those of one kind run one after another, but for Docker's.
+"""Markers of tests that watch clocks, by what they need.
 
 A test with markers of two kinds belongs to the first of them.
 """
@@ -57,7 +57,7 @@ LONGEST = (
 )
 """Files of whole runs that take longer than half a minute, the longest first: the order in which they start."""
 
-ONE_OF = 4
+ONE_OF = 6
 """Of as many slow tests ``make test`` runs one, and all in files that the commit changed (``tests/drawn.py``)."""
 
 INTERRUPTED = 2
@@ -113,10 +113,11 @@ def stages(level: str) -> list[list[Part]]:
     computing = Part("computing", (), (*WAITING, "slow", *never), workers=cores, words=words)
     if level == "quick":
         return [[computing]]
-    processes = Part("processes", PROCESSES, (*QUIET, *DOCKER, *SPARK, *never), words=few)
+    alone = level == "all"
+    processes = Part("processes", PROCESSES, (*QUIET, *DOCKER, *SPARK, *never), workers=0 if alone else 2, words=few)
     spark = Part("spark", SPARK, (*QUIET, *DOCKER, *never), words=few)
     slow = Part("slow", ("slow",), (*WAITING, *never), workers=cores, yields=True, words=few)
-    docker = Part("docker", DOCKER, (*QUIET, *never), workers=0 if level == "all" else 3, words=few)
+    docker = Part("docker", DOCKER, (*QUIET, *never), workers=0 if alone else 3, words=few)
     quiet = Part("quiet", QUIET, never, words=few)
     return [[computing], [processes, spark, slow], [docker], [quiet]]
 

@@ -124,11 +124,11 @@ def test_ci_runs_a_part_of_the_slow_tests_that_the_commit_draws_and_test_all_run
 def test_every_slow_test_is_drawn_by_some_commit_and_few_by_each(monkeypatch):
     names = [f"test_{number}" for number in range(60)]
     by = []
-    for number in range(30):
+    for number in range(60):
         monkeypatch.setattr(drawn, "commit", lambda number=number: f"{number:040}")
         by.append({name for name in names if not drawn.rank(name) % run_all.ONE_OF})
         assert drawn.first(names, 2) == drawn.first(reversed(names), 2)
-    assert {len(one) for one in by} <= {*range(8, 36)}
+    assert {len(one) for one in by} <= {*range(2, 24)}
     assert {name for one in by for name in one} == {*names}
 
 
