@@ -4,10 +4,11 @@
 
 ``quick`` runs ``make check`` and, at the same time, the tests that only compute and are not slow, on all cores and
 with few examples of a property. ``test`` starts with these, while ``make`` prepares what the others need. Then it
-runs those with processes and namespaces of their own, two files at a time; meanwhile those on Spark, and, with the
-processor time that these leave, those that compute slowly. Then come those on Docker and other whole runs, three files
-at a time, since they mostly wait; the longest start first, so that none runs on alone at the end. Those that need a
-quiet machine come last. Of the slow tests of each part it runs a sixth, drawn by the commit.
+runs those that measure times and rates, one after another; meanwhile those on Spark, and, with the processor time that
+these and all later ones leave, those that compute slowly. Then come the other ones with processes and namespaces of
+their own, two files at a time, and those on Docker and other whole runs, three files at a time, since they mostly wait;
+the longest start first, so that none runs on alone at the end. Those that need a quiet machine come last. Of the slow
+tests of each part it runs a sixth, drawn by the commit.
 ``all`` adds the tests marked ``nightly``, the other slow ones and all examples of properties, and runs those with
 processes of their own and those on Docker one by one.
 The exit code is the worst of all parts; a part without tests is no failure as long as another part ran some.
@@ -29,8 +30,9 @@ from typing import IO, NamedTuple, NoReturn
 QUIET = ("quiet",)
 DOCKER = ("docker", "system", "whole_run")
 SPARK = ("spark",)
+MEASURING = ("measures",)
 PROCESSES = ("namespaces", "processes")
-WAITING = (*QUIET, *DOCKER, *SPARK, *PROCESSES)
+WAITING = (*QUIET, *DOCKER, *SPARK, *MEASURING, *PROCESSES)
 """Markers of tests that watch clocks, by what they need.
 
 A test with markers of two kinds belongs to the first of them.
@@ -114,12 +116,14 @@ def stages(level: str) -> list[list[Part]]:
     if level == "quick":
         return [[computing]]
     alone = level == "all"
-    processes = Part("processes", PROCESSES, (*QUIET, *DOCKER, *SPARK, *never), workers=0 if alone else 2, words=few)
+    measuring = Part("measuring", MEASURING, (*QUIET, *DOCKER, *SPARK, *never), words=few)
+    sooner = (*QUIET, *DOCKER, *SPARK, *MEASURING)
+    processes = Part("processes", PROCESSES, (*sooner, *never), workers=0 if alone else 2, words=few)
     spark = Part("spark", SPARK, (*QUIET, *DOCKER, *never), words=few)
     slow = Part("slow", ("slow",), (*WAITING, *never), workers=cores, yields=True, words=few)
     docker = Part("docker", DOCKER, (*QUIET, *never), workers=0 if alone else 3, words=few)
     quiet = Part("quiet", QUIET, never, words=few)
-    return [[computing], [processes, spark, slow], [docker], [quiet]]
+    return [[computing], [measuring, spark, slow], [processes], [docker], [quiet]]
 
 
 def main(level: str, words: Sequence[str]) -> int:

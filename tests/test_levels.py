@@ -102,11 +102,11 @@ def test_each_level_runs_its_parts(runner):
     started.clear()
     assert run_all.main("test", []) == 0
     assert started[:2] == ["make images java tools", "make check"]
-    assert ["not nightly" in part for part in started[2:]] == [True] * 6
+    assert ["not nightly" in part for part in started[2:]] == [True] * 7
     started.clear()
     assert run_all.main("all", []) == 0
     assert started[:2] == ["make images-all java tools", "make check"]
-    assert ["not nightly" in part for part in started[2:]] == [False] * 6
+    assert ["not nightly" in part for part in started[2:]] == [False] * 7
 
 
 def test_ci_runs_a_part_of_the_slow_tests_that_the_commit_draws_and_test_all_runs_them_all():
@@ -116,7 +116,7 @@ def test_ci_runs_a_part_of_the_slow_tests_that_the_commit_draws_and_test_all_run
     }
     assert {level: [part.some_of for part in parts] for level, parts in drawing.items()} == {
         "quick": [],
-        "test": [run_all.PROCESSES, run_all.SPARK, ("slow",), run_all.DOCKER, run_all.QUIET],
+        "test": [run_all.MEASURING, run_all.SPARK, ("slow",), run_all.PROCESSES, run_all.DOCKER, run_all.QUIET],
         "all": [],
     }
 

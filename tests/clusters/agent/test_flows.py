@@ -9,7 +9,7 @@ import pytest
 
 from tests.clusters.agent.test_network import CALL, LISTEN, python
 
-pytestmark = pytest.mark.namespaces
+pytestmark = [pytest.mark.namespaces, pytest.mark.measures]
 
 
 @pytest.fixture

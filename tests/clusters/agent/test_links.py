@@ -21,7 +21,7 @@ from dethrone.harness.core.hoststate import HEALTHY, HostState, LinkQuality
 from dethrone.harness.core.interfaces import Command
 from tests.waiting import until
 
-pytestmark = [pytest.mark.namespaces]
+pytestmark = [pytest.mark.namespaces, pytest.mark.measures]
 
 ECHO = """
 import socket

@@ -15,6 +15,7 @@ from dethrone.harness.core.interfaces import Command
 
 pytestmark = [
     pytest.mark.processes,
+    pytest.mark.measures,
     pytest.mark.skipif(find_faketime() is None and not os.environ.get("CI"), reason="libfaketime is not installed"),
 ]
 

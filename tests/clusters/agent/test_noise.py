@@ -45,7 +45,7 @@ from dethrone.clusters.agent.host.threads import (
 )
 from tests.waiting import until
 
-pytestmark = pytest.mark.processes
+pytestmark = [pytest.mark.processes, pytest.mark.measures]
 
 
 def said(news, kind):

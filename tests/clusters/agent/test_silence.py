@@ -12,7 +12,7 @@ from dethrone.clusters.agent.silence import SILENT_NS, Silence
 from dethrone.harness.core.clock import MS, SECOND
 from tests.waiting import until
 
-pytestmark = pytest.mark.processes
+pytestmark = [pytest.mark.processes, pytest.mark.measures]
 
 
 def test_an_answer_in_time_is_no_silence():

@@ -37,6 +37,7 @@ SPANS = {"c": ("span",), "go": ("sleep", "after"), "java": ("park", "sleep"), "p
 RUNTIME = {"c": "libc", "go": "go", "java": "jvm", "python": "cpython"}
 pytestmark = [
     pytest.mark.processes,
+    pytest.mark.measures,
     pytest.mark.skipif(platform.machine() != "x86_64", reason="clocks are skewed in the vDSO on x86-64 only"),
 ]
 

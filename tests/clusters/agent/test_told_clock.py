@@ -75,6 +75,7 @@ def asked(box, *argv, pattern=r"now (?P<s>[0-9.]+)", tolerance_ns=50 * MS):
 
 
 @pytest.mark.processes
+@pytest.mark.measures
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="clocks are skewed in the vDSO on x86-64 only")
 def test_a_skew_counts_if_the_node_prints_it_and_not_if_another_program_prints_its_own_clock(box, host):
     step = HostState(clock=ClockSkew(offset_ns=HOUR))

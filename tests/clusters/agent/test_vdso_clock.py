@@ -29,6 +29,7 @@ HOUR = 3600 * SECOND
 LIMIT_S = 30
 pytestmark = [
     pytest.mark.processes,
+    pytest.mark.measures,
     pytest.mark.skipif(platform.machine() != "x86_64", reason="clocks are skewed in the vDSO on x86-64 only"),
 ]
 
