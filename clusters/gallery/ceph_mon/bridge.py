@@ -48,11 +48,11 @@ class Monitor:
         import rados  # type: ignore[import-not-found]  # Debian's, on hosts only
 
         with self._connecting:
-            if self._cluster is None:
+            cluster = self._cluster
+            if cluster is None:
                 cluster = rados.Rados(conf=self._settings)
                 cluster.connect(timeout=LIMIT_S)
                 self._cluster = cluster
-        cluster = self._cluster
         try:
             code, out, why = cluster.mon_command(json.dumps(words), b"", timeout=LIMIT_S)
             if code != 0:
