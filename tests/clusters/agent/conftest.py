@@ -24,7 +24,7 @@ from typing import Any
 import pytest
 
 from dethrone.clusters.agent import bundle
-from dethrone.clusters.agent.agent_host import AgentHost
+from dethrone.clusters.agent.agent_host import GIVE_UP_S, AgentHost
 from dethrone.clusters.agent.streams import SocketStream, Stream
 from dethrone.harness.core.interfaces import Command, HostNews, NodeStart
 from tests.waiting import until
@@ -191,6 +191,7 @@ class Box:
         return until(connected, what="the agent listens")
 
     def meet(self, connect: Callable[[], Stream] | None = None, **more: object) -> AgentHost:
+        """Its agent, met within the usual time, however soon it counts as gone after that (``give_up_s``)."""
         self.raw().close()
         self.host = AgentHost(
             self.name,
@@ -198,6 +199,7 @@ class Box:
             connect or self.direct,
             origin_ns=time.monotonic_ns(),
             news=self.news.append,
+            meet_s=GIVE_UP_S,
             **more,
         )
         return self.host

@@ -337,7 +337,7 @@ def test_a_request_in_flight_while_the_relay_dies_is_done_once(box):
 
 
 def test_a_killed_agent_is_lost_and_said_once(box):
-    box.meet(give_up_s=0.3, meet_s=5)
+    box.meet(give_up_s=0.3)
     box.run_node()
     box.agent.kill()
     until(lambda: box.kinds("lost"))

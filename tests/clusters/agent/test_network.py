@@ -278,7 +278,7 @@ def test_a_lost_host_does_not_hold_the_others_up(five, hosts, tmp_path, namespac
     lonely = type(five["n1"])("n5", tmp_path / "lonely")
     lonely.serve("--probe-port", "0")
     try:
-        lonely.meet(give_up_s=0.1, meet_s=5)
+        lonely.meet(give_up_s=0.1)
         lonely.agent.kill()
         until(lambda: lonely.kinds("lost"))
         mixed = {**hosts, "n5": lonely.host}
@@ -308,7 +308,7 @@ def cut_from_n2(five, namespaces, tmp_path, *arguments, **meeting):
 
 @pytest.mark.parametrize(("kind", "more"), [("legacy", ["--run", RUN]), ("nft", ["--run", RUN]), ("nft", [])])
 def test_without_an_agent_heal_takes_the_rules_of_the_dead_one_out(namespaces, tmp_path, five, kind, more):
-    with cut_from_n2(five, namespaces, tmp_path, "--iptables", kind, give_up_s=0.1, meet_s=5) as (box, tool):
+    with cut_from_n2(five, namespaces, tmp_path, "--iptables", kind, give_up_s=0.1) as (box, tool):
         box.agent.kill()
         box.agent.wait()
         assert f"-s {six(five['n2'])}/128 -j DROP" in iptables(box, "-S", tool=tool.replace("ip", "ip6", 1))
