@@ -112,6 +112,11 @@ class NodeShell:
         self._wake_read, self._wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._selector.register(self._wake_read, selectors.EVENT_READ, self._drain_wake)
         self._peers = self._make_peers()
+        clock, links = config.clock_socket, config.link_socket
+        self._sockets: list[Any] = [ClockSocket(clock, self._selector)] if clock else []
+        self._inbox = Inbox(Rng(config.seed).stream(f"inbox/{stream_name(config.node, config.incarnation)}"))
+        self._sockets += [LinkSocket(links, self._selector, self._inbox, self._take)] if links else []
+        # Last of all that listens: whom it lets in finds the other sockets there.
         self._clients = Clients(
             bind=config.bind,
             port=config.client_port,
@@ -121,10 +126,6 @@ class NodeShell:
             on_request=self._on_request,
             status=self._status,
         )
-        clock, links = config.clock_socket, config.link_socket
-        self._sockets: list[Any] = [ClockSocket(clock, self._selector)] if clock else []
-        self._inbox = Inbox(Rng(config.seed).stream(f"inbox/{stream_name(config.node, config.incarnation)}"))
-        self._sockets += [LinkSocket(links, self._selector, self._inbox, self._take)] if links else []
         self._trace = TraceLog(config.trace_path, node=config.node, incarnation=config.incarnation)
         self._disk = DiskThread(Path(config.data_dir), self._wake)
         self._journal: Journal | None = None

