@@ -31,6 +31,7 @@ def test_etcd_passes_and_what_it_cannot_show_is_not_applicable(tmp_path, state):
         assert "not observable" in result["checkers"][name]["reason"]
 
 
+@pytest.mark.slow
 def test_transactions_over_several_keys_of_etcd_are_serializable_in_real_time(tmp_path, state):
     faults = ("--faults", "kill,pause", "--nemesis-interval", "4s", "--time-limit", "20s")
     result, _ = run(tmp_path, state, "etcd", "--nodes", "3", "--workload", "list-append", *faults, "--seed", "3")

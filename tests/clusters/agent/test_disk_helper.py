@@ -196,6 +196,7 @@ def test_a_shared_mapping_is_unsynced_until_it_is_synced_and_a_synced_open_is_sy
     apart(body)
 
 
+@pytest.mark.slow
 def test_a_torn_write_survives_in_part_at_a_border_of_sectors(apart, tmp_path):
     def body():
         found = set()

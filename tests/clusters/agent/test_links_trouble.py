@@ -127,6 +127,7 @@ def test_what_a_killed_agent_shaped_passes_and_is_healed_twice(five, hosts):
         assert rules(box) == ""
 
 
+@pytest.mark.slow
 def test_a_stopped_helper_of_a_killed_agent_is_killed_by_healing(five, hosts):
     box = five["n5"]
     assert shape(hosts, "n5", delay_ns=20 * MS).confirmed

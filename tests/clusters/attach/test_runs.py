@@ -31,6 +31,7 @@ def run(theirs, out, *more: str) -> list[object]:
     return [*words, "--set", "election_timeout_ms=500", "--set", "heartbeat_interval_ms=50", *more]
 
 
+@pytest.mark.slow
 def test_a_run_judges_them_and_leaves_them_running(theirs, tmp_path, untouched):
     more = ["--time-limit", "14s", "--nemesis-interval", "4s", "--workload", "election"]
     more += ["--faults", "partition,kill,clock"]

@@ -16,6 +16,7 @@ pytestmark = pytest.mark.namespaces
 FILE = Path(gallery.__path__[0]) / "pysyncobj" / "pysyncobj.toml"
 
 
+@pytest.mark.slow
 def test_a_system_of_the_gallery_starts_answers_and_returns_after_a_kill(root, tmp_path):
     done = dethrone(tmp_path / "state", "doctor", FILE, "--on", "local", "--json")
     rows = {row["what"]: row["seen"] for row in json.loads(done.stdout)["rows"]}

@@ -84,6 +84,7 @@ def kept(tmp_path):
 # --- what is built ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_directory_becomes_a_static_program_which_is_built_again_only_if_it_changed(proxy, description, tmp_path):
     sources = {"{run_dir}/node": "node"}
     (first,) = programs(sources, description).values()

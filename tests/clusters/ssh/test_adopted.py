@@ -160,6 +160,7 @@ def test_a_target_that_a_supervisor_starts_again_is_told_as_started_unasked(mach
     assert exited.span.lo <= started.span.lo
 
 
+@pytest.mark.slow
 def test_a_start_by_somebody_else_is_told_for_when_it_was_not_for_when_it_was_noticed(machines, service):
     _, hosts = adopted(machines, service)
     os.kill(service.pid("n3"), signal.SIGKILL)
@@ -182,6 +183,7 @@ def test_a_start_by_somebody_else_is_told_for_when_it_was_not_for_when_it_was_no
         other.wait()
 
 
+@pytest.mark.slow
 def test_processes_that_a_target_made_since_it_was_met_are_hit_as_well(machines, service):
     backend, hosts = adopted(machines, service, "pattern")
     child = subprocess.Popen([sys.executable, "-S", str(service.script), "n2"])
@@ -216,6 +218,7 @@ def has_skew(service, node, right_ns):
     until(lambda: abs(service.skew_ns(node) - right_ns) < 20 * MS, 10, what=f"a skew of {right_ns} ns")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="clocks are skewed in the vDSO on x86-64 only")
 def test_the_clock_of_a_target_is_skewed_and_set_right_after_kill_nine_of_its_agent_twice(machines, service):
     backend, hosts = adopted(machines, service)

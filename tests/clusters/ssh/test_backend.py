@@ -57,6 +57,7 @@ def test_a_deployment_that_fails_on_one_machine_leaves_nothing_on_the_others(mac
     assert machines.of().leftovers() == []
 
 
+@pytest.mark.slow
 def test_a_second_run_is_refused_and_does_the_first_no_harm_even_under_its_name(machines):
     hosts = machines.deploy()
     for run in ("r2", "r1"):
@@ -101,6 +102,7 @@ def test_a_cut_of_the_client_is_refused_behind_a_bastion_which_it_would_cut_inst
     assert "refused: behind a bastion" in evidence["n1"].why
 
 
+@pytest.mark.slow
 def test_a_machine_that_cannot_be_cleaned_is_named_and_the_others_are_clean(machines):
     machines.deploy()
     machines.close()
@@ -138,6 +140,7 @@ def test_doctor_has_a_row_a_machine(machines):
     assert rows["ssh: n2"].what_to_do
 
 
+@pytest.mark.slow
 def test_what_is_lost_is_forgotten_with_the_run_that_lost_it(machines):
     down = HostState(down="SIGKILL")
     hosts = machines.running()
