@@ -57,7 +57,7 @@ PACES: Mapping[str, Pace] = {
     "ratis": Pace(("log", "register"), at_once=2, rate=15),
     "kazoo-election": Pace(("log",), limit_s=120, at_once=3),
     "mysql": Pace(("log", "register"), limit_s=240, at_once=2),
-    "opensearch": Pace(("register", "set"), limit_s=150, at_once=2),
+    "opensearch": Pace(("register", "set"), limit_s=150, at_once=1),
     "patroni": Pace(("log", "register"), limit_s=240, at_once=2),
 }
 """By system; another release of it goes at the same pace."""
