@@ -8,7 +8,7 @@ runs those that measure times and rates, one after another; meanwhile those on S
 these and all later ones leave, those that compute slowly. Then come the other ones with processes and namespaces of
 their own, two files at a time, and those on Docker and other whole runs, three files at a time, since they mostly wait;
 the longest start first, so that none runs on alone at the end. Those that need a quiet machine come last. Of the slow
-tests of each part it runs a sixth, drawn by the commit.
+tests of each part it runs a tenth, drawn by the commit.
 ``all`` adds the tests marked ``nightly``, the other slow ones and all examples of properties, and runs those with
 processes of their own and those on Docker one by one.
 The exit code is the worst of all parts; a part without tests is no failure as long as another part ran some.
@@ -59,7 +59,7 @@ LONGEST = (
 )
 """Files of whole runs that take longer than half a minute, the longest first: the order in which they start."""
 
-ONE_OF = 6
+ONE_OF = 10
 """Of as many slow tests ``make test`` runs one, and all in files that the commit changed (``tests/drawn.py``)."""
 
 INTERRUPTED = 2
