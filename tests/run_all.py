@@ -32,11 +32,8 @@ DOCKER = ("docker", "system", "whole_run")
 SPARK = ("spark",)
 MEASURING = ("measures",)
 PROCESSES = ("namespaces", "processes")
-WAITING = (*QUIET, *DOCKER, *SPARK, *MEASURING, *PROCESSES)
-"""Markers of tests that watch clocks, by what they need.
-
-A test with markers of two kinds belongs to the first of them.
-"""
+KINDS = (*QUIET, *DOCKER, *SPARK, *MEASURING, *PROCESSES, "slow")
+"""All markers that parts have: a test with several of them belongs to the part that has the first."""
 
 NEEDS = {"quick": (), "test": ("images", "java", "tools"), "all": ("images-all", "java", "tools")}
 """The levels, and which targets of the Makefile prepare what the tests of each need that do not only compute."""
@@ -69,16 +66,23 @@ LEAST = 19
 
 
 class Part(NamedTuple):
-    """One pytest: the markers of which its tests have one, those of which they have none, and how it runs."""
+    """One pytest: the markers of which its tests have one, or none of ``KINDS``, and how it runs."""
 
     name: str
     some_of: tuple[str, ...] = ()
-    none_of: tuple[str, ...] = ()
     workers: int = 0
     """Processes that run test files side by side; 0: one after another."""
     yields: bool = False
     """Whether it takes a core only where no other process wants it, and may last until the end of all stages."""
+    never: tuple[str, ...] = ()
+    """Markers of tests that this level does not run."""
     words: tuple[str, ...] = ()
+
+    @property
+    def none_of(self) -> tuple[str, ...]:
+        """Markers of tests that other parts run or none does."""
+        first = KINDS.index(self.some_of[0]) if self.some_of else len(KINDS)
+        return (*KINDS[:first], *self.never)
 
     def arguments(self, words: Sequence[str]) -> list[str]:
         """What this pytest gets."""
@@ -112,17 +116,16 @@ def stages(level: str) -> list[list[Part]]:
     words = () if level == "all" else ("--hypothesis-profile=quick",)
     few = () if level == "all" else ("--one-of", str(ONE_OF))
     cores = os.cpu_count() or 1
-    computing = Part("computing", (), (*WAITING, "slow", *never), workers=cores, words=words)
+    computing = Part("computing", workers=cores, never=never, words=words)
     if level == "quick":
         return [[computing]]
     alone = level == "all"
-    measuring = Part("measuring", MEASURING, (*QUIET, *DOCKER, *SPARK, *never), words=few)
-    sooner = (*QUIET, *DOCKER, *SPARK, *MEASURING)
-    processes = Part("processes", PROCESSES, (*sooner, *never), workers=0 if alone else 2, words=few)
-    spark = Part("spark", SPARK, (*QUIET, *DOCKER, *never), words=few)
-    slow = Part("slow", ("slow",), (*WAITING, *never), workers=cores, yields=True, words=few)
-    docker = Part("docker", DOCKER, (*QUIET, *never), workers=0 if alone else 3, words=few)
-    quiet = Part("quiet", QUIET, never, words=few)
+    measuring = Part("measuring", MEASURING, never=never, words=few)
+    processes = Part("processes", PROCESSES, workers=0 if alone else 2, never=never, words=few)
+    spark = Part("spark", SPARK, never=never, words=few)
+    slow = Part("slow", ("slow",), workers=cores, yields=True, never=never, words=few)
+    docker = Part("docker", DOCKER, workers=0 if alone else 3, never=never, words=few)
+    quiet = Part("quiet", QUIET, never=never, words=few)
     return [[computing], [measuring, spark, slow], [processes], [docker], [quiet]]
 
 

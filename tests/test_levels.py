@@ -97,8 +97,8 @@ def runner(monkeypatch):
 def test_each_level_runs_its_parts(runner):
     started, _ = runner
     assert run_all.main("quick", []) == 0
-    waiting = " and ".join(f"not {marker}" for marker in run_all.WAITING)
-    assert started == ["make check", f"{waiting} and not slow and not nightly"]
+    rest = " and ".join(f"not {marker}" for marker in run_all.KINDS)
+    assert started == ["make check", f"{rest} and not nightly"]
     started.clear()
     assert run_all.main("test", []) == 0
     assert started[:2] == ["make images java tools", "make check"]
@@ -161,7 +161,7 @@ def test_files_on_docker_start_longest_first_and_each_of_these_exists():
 
 
 def test_every_test_is_in_exactly_one_part_of_test_all():
-    markers = [*run_all.WAITING, "slow"]
+    markers = run_all.KINDS
     parts = [part for stage in run_all.stages("all") for part in stage]
     for chosen in range(2 ** len(markers)):
         of = {marker for bit, marker in enumerate(markers) if chosen >> bit & 1}
