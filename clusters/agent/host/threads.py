@@ -18,8 +18,8 @@ from dethrone.clusters.agent.host.noise import Gap
 
 SAMPLE_NS_MIN, SAMPLE_NS_MAX = SECOND // 40, SECOND // 10
 """How often the threads of the node process are read while it runs, see ``sample_ns``."""
-STRETCH_NS = SECOND
-"""A long stretch is reported in pieces of about this length."""
+PIECE_NS_MIN, PIECE_LIMITS = SECOND, 2
+"""A long stretch is reported in pieces of at least ``PIECE_NS_MIN``, and of at least as many limits."""
 THREADS_S = 0.1
 """How often to look for new threads of the node."""
 MEMBERS_S = 1.0
@@ -41,6 +41,11 @@ def sample_ns(limit_ns: int) -> int:
     return min(max(limit_ns // IDLE_EVERY, SAMPLE_NS_MIN), SAMPLE_NS_MAX)
 
 
+def piece_ns(limit_ns: int) -> int:
+    """The length at which a stretch is cut: a piece below the limit would never be reported."""
+    return max(PIECE_NS_MIN, PIECE_LIMITS * limit_ns)
+
+
 class Stretch(NamedTuple):
     """A thread waited for ``waited`` ns of [lo, hi]."""
 
@@ -53,12 +58,13 @@ class Starved:
     """Folds samples of a thread's waiting time into stretches in which it waited at least half the time.
 
     The kernel adds a wait when it ends, so a sample may show a wait that began several samples ago. A stretch of
-    ``limit_ns`` or less is ignored; a long one is cut every ``STRETCH_NS``, so that it is known before it ends.
+    ``limit_ns`` or less is ignored; a long one is cut (``piece_ns``), so that it is known before it ends.
     """
 
     def __init__(self, at: int, limit_ns: int) -> None:
         self._at = at
         self._limit_ns = limit_ns
+        self._piece_ns = piece_ns(limit_ns)
         self._open: Stretch | None = None
 
     def step(self, at: int, waited: int) -> Stretch | None:
@@ -69,7 +75,7 @@ class Starved:
             if over is not None:
                 lo, waited = min(lo, over.lo), waited + over.waited
             over = Stretch(lo, at, min(waited, at - lo))
-            if at - lo < STRETCH_NS:
+            if at - lo < self._piece_ns:
                 self._open = over
                 return None
         elif waited > 0:  # it may have begun here: the kernel adds a wait when it ends
@@ -86,6 +92,7 @@ class Blocked:
     def __init__(self, at: int, limit_ns: int, *, blocked: bool) -> None:
         self._at = at
         self._limit_ns = limit_ns
+        self._piece_ns = piece_ns(limit_ns)
         self._since = at if blocked else None
 
     def step(self, at: int, *, blocked: bool) -> Stretch | None:
@@ -95,7 +102,7 @@ class Blocked:
         if since is None:
             self._since = between if blocked else None
             return None
-        if blocked and at - since < STRETCH_NS:
+        if blocked and at - since < self._piece_ns:
             return None
         self._since = at if blocked else None
         return Stretch(since, hi, hi - since) if hi - since > self._limit_ns else None

@@ -181,6 +181,15 @@ def test_a_stretch_that_does_not_end_is_told_in_pieces():
     assert [(one.lo, one.hi) for one in found] == [(0, SECOND), (SECOND, 2 * SECOND)]
 
 
+def test_no_piece_of_a_stretch_is_too_short_to_be_told_however_long_the_limit():
+    starved, blocked = Starved(0, 2 * SECOND), Blocked(0, 2 * SECOND, blocked=True)
+    moments = [at * 100 * MS for at in range(1, 101)]
+    waits = [stretch for at in moments if (stretch := starved.step(at, 100 * MS))]
+    blocks = [stretch for at in moments if (stretch := blocked.step(at, blocked=True))]
+    assert [(one.lo, one.hi) for one in waits] == [(0, 4 * SECOND), (4 * SECOND, 8 * SECOND)]
+    assert blocks == waits
+
+
 @given(st.lists(st.tuples(st.integers(1, 200), st.integers(0, 400)), max_size=60))
 def test_every_stretch_is_longer_than_the_limit_and_was_waited_through_at_least_half(steps):
     starved, at = Starved(0, 50), 0
