@@ -48,7 +48,7 @@ def each():
 
 
 FORGETS = {("pysyncobj", "0.3.14"): ["term 0 after term 1"]}
-"""The release whose term lives in memory only: asked late after its restart, a node may have heard of it again."""
+"""The release whose term lives in memory only; with five nodes, a peer may name it again before doctor asks."""
 SHOWN = {"hosts", "start", "probe", "ops", "restart"}
 
 
@@ -58,7 +58,8 @@ def test_a_system_of_the_gallery_starts_serves_and_returns_after_a_kill(state, f
     done = dethrone(state, "doctor", file, "--on", "docker", "--nodes", str(nodes), *chosen, "--json")
     rows = [row for row in json.loads(done.stdout)["rows"] if row["step"] in SHOWN]
     assert {row["step"] for row in rows} == SHOWN, done.stderr
-    assert [row["why"] for row in rows if row["seen"] != "yes"] in ([], FORGETS.get((file.stem, version)))
+    missing = [row["why"] for row in rows if row["seen"] != "yes"]
+    assert missing == FORGETS.get((file.stem, version), []) or (nodes, missing) == (5, [])
 
 
 def test_a_commit_draws_two_of_the_gallery():
