@@ -55,10 +55,10 @@ class MemoryLimit:
         group = self._groups.group("memory")
         if self._groups.outside("memory", [pid]):
             raise Refused("the process is not in its control group")
-        before, used = oom_count(group), _used(group)
-        found: dict[str, Any] = {"used_bytes": used}
+        before = oom_count(group)
+        found: dict[str, Any] = {}
         try:
-            found["limit_bytes"] = self._tighten(group, used)
+            found["used_bytes"], found["limit_bytes"] = self._tighten(group)
             found["pressed"] = not gone(SQUEEZE_S)
             if found["pressed"]:
                 self._press(group, pid)
@@ -73,12 +73,16 @@ class MemoryLimit:
         return found
 
     @staticmethod
-    def _tighten(group: Group, used: int) -> int:
-        """Version 2 takes any limit, and kills; version 1 none below what cannot be reclaimed."""
+    def _tighten(group: Group) -> tuple[int, int]:
+        """What was used last before a limit was accepted, and that limit (bytes), which is no more than that.
+
+        Version 2 takes any limit, and kills; version 1 none below what cannot be reclaimed.
+        """
         name, swap = ("memory.max", "memory.swap.max") if group.unified else ("memory.limit_in_bytes", "")
         if swap:
             with contextlib.suppress(FileNotFoundError):  # of a kernel without swap
                 group.write(swap, "0")
+        used = _used(group)
         limit = used // 2
         for turn in range(TIGHTEN_MAX):
             try:
@@ -86,13 +90,13 @@ class MemoryLimit:
             except OSError as error:
                 if error.errno != errno.EBUSY or turn == TIGHTEN_MAX - 1:
                     raise
-                limit = _used(group)
+                limit = used = _used(group)
             else:
                 break
         if not group.unified:
             with contextlib.suppress(OSError):  # of a kernel that does not count swap
                 group.write("memory.memsw.limit_in_bytes", str(limit))
-        return limit
+        return used, limit
 
     def _press(self, group: Group, pid: int) -> None:
         with open(f"/proc/{pid}/oom_score_adj", "w", encoding="ascii") as file:  # noqa: PTH123

@@ -43,6 +43,7 @@ from dethrone.harness.engine.host.exit_output import advice, excerpt
 from dethrone.harness.engine.host.membership_check import MembershipCheck
 from dethrone.harness.engine.run.cluster_view import groups_apart
 from dethrone.harness.engine.run.options import RunOptions
+from dethrone.harness.engine.run.phase_bounds import answer_bound
 from dethrone.harness.engine.run.planning import Draft, draft
 from dethrone.harness.engine.run.runner import deploy_spec, lenders, node_specs, prepare_host, shared_users, stop_nodes
 from dethrone.harness.engine.run.status_poller import status_reader
@@ -225,12 +226,16 @@ class _Examination:
                 row("hosts", f"{program} is there", f"{key} executes it, and no such program is found", step)
 
     def _ports(self, host: Host, node: NodeSpec) -> None:
-        limit = max(START_LIMIT_NS, self._plan.promise.leader_bound_ns)  # it may wait for a leader to follow
-        deadline = time.monotonic_ns() + limit
+        begun = time.monotonic_ns()
+        limit, patient = answer_bound(self._plan), False
         for name, port in self._described.ports(node).items():
             while not _listens(node.address, port):
                 self._alive(host, node)
-                if time.monotonic_ns() > deadline:
+                waited = time.monotonic_ns() - begun
+                if waited > START_LIMIT_NS and not patient:
+                    patient = True
+                    self._progress(f"{node.name} does not listen on {name} = {port} yet; waiting {limit // SECOND} s")
+                if waited > limit:
                     why = f"no process listens on {node.address}:{port} after {limit // SECOND} s"
                     self._no("start", f"{node.name} listens on {name} = {port}", why, "check ports and command")
                     break
@@ -357,7 +362,7 @@ class _Examination:
         if not killed.confirmed or not back.confirmed:
             self._no("restart", f"{name} was killed and restarted", killed.why or back.why)
             return
-        deadline = time.monotonic_ns() + max(START_LIMIT_NS, self._plan.promise.leader_bound_ns)
+        deadline = time.monotonic_ns() + answer_bound(self._plan)
         after = None
         while after is None and time.monotonic_ns() < deadline:
             self._alive(hosts[name], nodes[name])

@@ -34,9 +34,9 @@ from dethrone.harness.engine.run.live_picture import live_picture
 from dethrone.harness.engine.run.nemesis_driver import NemesisDriver, StepMark
 from dethrone.harness.engine.run.node_record import NodeRecord
 from dethrone.harness.engine.run.phase_bounds import (
-    ANSWER_BOUND_NS,
     CONVERGE_BOUND_NS,
     OVERRUN,
+    answer_bound,
     health_bound,
     quiet_time,
     start_bound,
@@ -319,13 +319,12 @@ class Director:
 
     def _start_phase(self, now: Ns, elapsed: Ns) -> None:
         healthy = self.keeper.healthy(now)
-        bound = start_bound(self.plan)
-        if not healthy and elapsed < bound:
+        if not healthy and elapsed < start_bound(self.plan):
             return
         if not healthy:
             absent = sorted(set(self.plan.nodes) - set(self.keeper.answering(now)))
             apart = self.keeper.apart()
-            if (absent or apart) and elapsed < max(bound, ANSWER_BOUND_NS):
+            if (absent or apart) and elapsed < answer_bound(self.plan):
                 return
             if absent:
                 why = f"{', '.join(absent)} did not answer within {show_duration(elapsed)}"

@@ -24,6 +24,11 @@ def start_bound(plan: Plan) -> Ns:
     return max(START_BOUND_NS, 2 * plan.promise.leader_bound_ns)
 
 
+def answer_bound(plan: Plan) -> Ns:
+    """Until when each node that still runs must have answered."""
+    return max(start_bound(plan), ANSWER_BOUND_NS)
+
+
 def health_bound(plan: Plan) -> Ns:
     """How long health is awaited after a step: the schedule's own, else twice the time in which a leader is owed."""
     if plan.schedule.health_bound_ns is not None:

@@ -197,7 +197,7 @@ def test_a_stopped_process_is_stopped_thawed_and_killed(box, running):
     assert running.converge(HostState(down="SIGTERM", frozen=True)).confirmed, "a stopped process is woken to obey"
     assert state_of(pid) is None
     assert running.converge(HostState(frozen=True)).confirmed, "started, then stopped"
-    assert state_of(pid_of(box)) == "T"
+    until(lambda: state_of(pid_of(box)) == "T")
 
 
 def test_what_is_not_available_is_unconfirmed_and_says_why(running):

@@ -159,6 +159,8 @@ def world(monkeypatch, tmp_path):
     loads = registry.load
     monkeypatch.setattr(registry, "load", lambda group, name: made if name == "here" else loads(group, name))
     monkeypatch.setattr("dethrone.harness.engine.host.description_check.START_LIMIT_NS", 500_000_000)
+    monkeypatch.setattr("dethrone.harness.engine.run.phase_bounds.ANSWER_BOUND_NS", 500_000_000)
+    monkeypatch.setattr("dethrone.harness.engine.run.phase_bounds.START_BOUND_NS", 500_000_000)
     monkeypatch.setattr("dethrone.harness.engine.host.description_check.SETTLE_NS", 0)
     made.file = tmp_path / "my.toml"
     made.text = TEXT.format(port=made.port)
@@ -169,14 +171,15 @@ def world(monkeypatch, tmp_path):
 def patient(world, monkeypatch):
     """Where what is waited for comes, however slow the machine is."""
     monkeypatch.setattr("dethrone.harness.engine.host.description_check.START_LIMIT_NS", 20_000_000_000)
+    monkeypatch.setattr("dethrone.harness.engine.run.phase_bounds.ANSWER_BOUND_NS", 20_000_000_000)
     world.text = world.text.replace('leader_within = "250ms"', 'leader_within = "20s"')
     return world
 
 
-def rows(world):
+def rows(world, progress=lambda line: None):
     world.file.write_text(world.text)
     options = RunOptions(system=str(world.file), nodes=world.nodes, backend="here", faults=())
-    return examine(options, lambda line: None)
+    return examine(options, progress)
 
 
 def bad(world):
@@ -226,7 +229,9 @@ def test_a_program_that_the_host_lacks_is_named_with_the_key_that_executes_it(wo
 
 def test_a_port_that_nobody_listens_at_is_named(world):
     world.text = world.text.replace("http =", "peer = 1, http =", 1)
-    assert "n1 listens on peer = 1" in bad(world)
+    said = []
+    assert "n1 listens on peer = 1" in {row.what for row in rows(world, said.append) if row.seen == "no"}
+    assert [line for line in said if "does not listen" in line] == ["n1 does not listen on peer = 1 yet; waiting 0 s"]
 
 
 def test_a_first_node_that_joins_later_than_another_one_leads_is_waited_for(patient):
