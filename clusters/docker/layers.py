@@ -68,8 +68,9 @@ def layered(
 
 def _forget_old(client: docker.DockerClient, kind: Kind) -> None:
     """Remove all but the newest few; the engine itself refuses to remove one that a container uses."""
-    found = client.images.list(filters={"label": f"{OWNER}={kind.name}"})
-    found.sort(key=lambda image: str((image.attrs or {}).get("Created", "")), reverse=True)
+    # client.images.list() asks again for each image, and fails if another process has removed one meanwhile
+    found = client.api.images(filters={"label": f"{OWNER}={kind.name}"})
+    found.sort(key=lambda image: int(image["Created"]), reverse=True)
     for image in found[kind.kept :]:
         with contextlib.suppress(docker.errors.APIError):
-            client.images.remove(str(image.id))
+            client.images.remove(str(image["Id"]))
