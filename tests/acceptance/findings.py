@@ -94,6 +94,14 @@ KNOWN = (
         ("leader-when-owed", "convergence-after-heal"),
     ),
     Known(
+        "ratis-first-leaders",
+        (
+            *("tests/live/ratis_first_leaders.toml", *_TRIO),
+            *("--schedule", "tests/live/leader_killed_once.toml", "--time-limit", "60s"),
+        ),
+        ("convergence-after-heal", "leader-when-owed"),
+    ),
+    Known(
         "ratis-reads",
         (
             *("ratis", *_TRIO, "--schedule", "tests/live/leader_cut_off_or_paused.toml", "--time-limit", "90s"),
