@@ -233,7 +233,7 @@ def _execute(
             where="a build container with this machine's network",
             cause="its last lines were:\n" + "\n".join(tail),
             next_step="repair what they name (mirror, proxy, index: taken from this machine's apt and pip "
-            "configuration), or build on an image of yours with `--image NAME`",
+            "configuration), or build on an image of yours with `--base NAME`",
         )
 
 

@@ -69,7 +69,7 @@ def ingredients_of(recipe: str) -> Ingredients:
             where="the system's image()",
             cause=f"known: {', '.join(recipes())}; Debian packages are added as in node+etcd-server, or "
             "node+etcd-server@sid",
-            next_step="name one of these, or build an image of your own and give it with `--image NAME`",
+            next_step="name one of these, or build an image of your own and give it with `--base NAME`",
         )
     brought = [_brought(name) for name in (said.recipe, *_contents(said.recipe).includes)]
     artifacts = Artifacts(

@@ -231,9 +231,9 @@ def _check(spec: DeploySpec) -> None:
     if spec.base is not None:
         raise ConfigError(
             "local hosts have no image",
-            where=f"--image {spec.base}",
+            where=f"--base {spec.base}",
             cause="they see this machine's own files",
-            next_step="leave --image out, or run with `--on docker`",
+            next_step="omit --base, or run with `--on docker`",
         )
     check_names(spec, reserved={".", "..", labels.SWITCH, "hosts"})
 
