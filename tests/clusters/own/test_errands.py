@@ -115,7 +115,8 @@ def test_a_command_that_takes_too_long_is_doubt_is_killed_and_holds_up_no_other(
     assert node.ask("put", ["a", 1]).status == "ok"
     thread.join()
     assert slow[0].status == "info"
-    assert slow[0].error == "the command did not end in time"
+    # the node says so 100 ms before the client's time is over; a busy machine may bring that answer too late
+    assert slow[0].error in {"the command did not end in time", "n1: timeout"}
     assert until(lambda: not in_group(node.process.pid, "ctl.py"))
 
 
