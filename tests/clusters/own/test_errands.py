@@ -115,8 +115,10 @@ def test_a_command_that_takes_too_long_is_doubt_is_killed_and_holds_up_no_other(
     assert node.ask("put", ["a", 1]).status == "ok"
     thread.join()
     assert slow[0].status == "info"
-    # the node says so 100 ms before the client's time is over; a busy machine may bring that answer too late
-    assert slow[0].error in {"the command did not end in time", "n1: timeout"}
+    for _ in range(2):  # the node says so 100 ms before the client gives up: a busy machine may bring it too late
+        if slow[-1].error == "n1: timeout":
+            slow.append(node.ask("put", ["slow", 1], limit=4 * SECOND))
+    assert slow[-1].error == "the command did not end in time"
     assert until(lambda: not in_group(node.process.pid, "ctl.py"))
 
 
